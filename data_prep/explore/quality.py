@@ -27,9 +27,6 @@ _NARROW = 0.35
 _BLURRED = 0.55
 """Sharpness through the median of the set."""
 
-_FEW_EDGES = 0.05
-"""Mean step between neighbours along an axis through that along the other, below which it has no edges."""
-
 _ODD_SIZE = 3.0
 """An odd size is farther beyond the nearer quartile of log size than so many interquartile ranges, and than a
 factor of two."""
@@ -47,8 +44,8 @@ class Quality(NamedTuple):
         brightest: Grey level from 0 to 1 that 99 % of the pixels do not exceed.
         darkest: Grey level from 0 to 1 that 95 % of the pixels reach.
         information: Entropy of the grey levels, bits, 0 to 8.
-        sharpness: 1 less the blur metric of Crété-Roffet et al. (2007), 0 to 1; NaN of an image without edges
-            or of too few pixels.
+        sharpness: 1 less the blur metric of Crété-Roffet et al. (2007), 0 to 1, of both axes by their share
+            of the edges; NaN of an image without edges or of too few pixels.
     """
 
     height: int
@@ -93,8 +90,8 @@ def _sharpness(grey: npt.NDArray[Any]) -> float:
         return np.nan
     # scikit-image has no types here.
     blur = np.array(blur_effect(grey, h_size=_BLUR_SIZE, reduce_func=None))  # type: ignore[no-untyped-call]
-    # Stripes are sharp across, and have nothing along them that could be blurred.
-    return 1.0 - float(blur[edges > _FEW_EDGES * edges.max()].max())
+    # Stripes are sharp across, and have nothing along them that could be blurred: edges say what counts.
+    return 1.0 - float(np.average(blur[edges > 0.0], weights=edges[edges > 0.0]))
 
 
 def poor_images(qualities: Sequence[Quality]) -> Mapping[str, list[int]]:

@@ -17,6 +17,7 @@ from data_prep.files.tables import (
     FILE_ALIASES,
     read_table,
     read_text,
+    table_header,
     table_number,
     whole_number,
 )
@@ -26,7 +27,17 @@ from data_prep.sonar.boxes import Box
 CSV_COLUMNS = ("image", "x", "y", "w", "h", "class")
 """Columns of a CSV file of boxes: image file, left and upper border, width and height in pixels, class."""
 
-_ALIASES = {
+CORNERS = ("x1", "y1", "x2", "y2")
+"""Columns of a CSV file of boxes by corners: left, upper, right and lower border in pixels."""
+
+_OF_CORNERS: dict[str, tuple[str, ...]] = {
+    "x1": ("xmin", "x_min", "left"),
+    "y1": ("ymin", "y_min", "top"),
+    "x2": ("xmax", "x_max", "right"),
+    "y2": ("ymax", "y_max", "bottom"),
+}
+
+_ALIASES: dict[str, tuple[str, ...]] = {
     "image": FILE_ALIASES,
     "class": CLASS_ALIASES,
     "x": ("left",),
@@ -150,7 +161,9 @@ def is_class_file(path: Path) -> bool:
 def read_box_table(path: Path) -> dict[str, list[Box]]:
     """Read the boxes of many images from a CSV file with the columns image, x, y, w, h, class.
 
-    x and y are the left and the upper border. A row with nothing but an image says that it shows no object.
+    x and y are the left and the upper border. A file with the columns x2 and y2, or other names of the right
+    and lower border, has those of the corners in the place of w and h. A row with nothing but an image says
+    that it shows no object.
 
     Args:
         path: CSV file.
@@ -163,9 +176,17 @@ def read_box_table(path: Path) -> dict[str, list[Box]]:
     """
     boxes: dict[str, list[Box]] = {}
     wrong = []
-    for line, row in read_table(path, CSV_COLUMNS, aliases=_ALIASES).items():
-        given = [row[column] for column in CSV_COLUMNS]
+    plain = {name.lower().replace(" ", "_") for name in table_header(path)[0]}
+    has_corners = not plain >= {*CSV_COLUMNS[1:5]} and all(
+        plain & {name, *_OF_CORNERS[name]} for name in CORNERS
+    )
+    columns = ("image", *CORNERS, "class") if has_corners else CSV_COLUMNS
+    for line, row in read_table(path, columns, aliases=_ALIASES | _OF_CORNERS).items():
+        given = [row[column] for column in columns]
         values = _finite(given[1:5])
+        if has_corners and values is not None:
+            left, top, right, bottom = values
+            values = [left, top, right - left, bottom - top]
         if row["image"] and not any(given[1:]):
             boxes.setdefault(row["image"], [])
         elif values is None or not row["image"] or not row["class"]:

@@ -127,6 +127,20 @@ def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box]
     return list(inside), complaints
 
 
+def fit_as_corners(boxes: Iterable[Box], size: tuple[int, int]) -> bool:
+    """Whether boxes would lie inside an image of a size if what they call width and height were borders.
+
+    Example:
+        >>> fit_as_corners([Box("mine", 70, 40, 100, 65)], (128, 160))
+        True
+    """
+    height, width = size
+    return all(
+        0 <= box.left < box.width <= width + _TOLERANCE and 0 <= box.top < box.height <= height + _TOLERANCE
+        for box in boxes
+    )
+
+
 def spanned(box: Box) -> Box:
     """Return the same rectangle with its borders in order, where a tool has exchanged them."""
     left, top = min(box.left, box.right), min(box.top, box.bottom)

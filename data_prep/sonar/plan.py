@@ -133,7 +133,13 @@ def _boxes_left_out(surveyed: Sequence[SurveyedSource]) -> tuple[str, ...]:
         return ()
     num_boxes = sum(len(one.boxes) for one in surveyed) + counts.total()
     listed = ", ".join(f"{reason}: {count}" for reason, count in counts.most_common())
-    return (f"{counts.total()} of {num_boxes} boxes were left out ({listed}); skipped.csv names each.",)
+    note = f"{counts.total()} of {num_boxes} boxes were left out ({listed}); skipped.csv names each."
+    if all(one.fits_as_corners for one in surveyed):
+        note += (
+            " If the numbers of each box are its left, upper, right and lower border, all lie inside their "
+            "images: give them as such, in a CSV file in columns x1,y1,x2,y2."
+        )
+    return (note,)
 
 
 def _marked_without_object(

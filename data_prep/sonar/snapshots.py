@@ -15,7 +15,7 @@ from data_prep.errors import InputError, Skipped
 from data_prep.files.identical import pixel_digest
 from data_prep.files.image_settings import KeptLevels
 from data_prep.labelled.near_duplicates import difference_hashes, small_grey
-from data_prep.sonar.boxes import Box, Complaint, TakenPlaces, inside_image, spanned
+from data_prep.sonar.boxes import Box, Complaint, TakenPlaces, fit_as_corners, inside_image, spanned
 from data_prep.sonar.images import cut_window, read_sonar
 from data_prep.sonar.levels import Levels, resize_levels
 from data_prep.sonar.settings import LARGEST_SIDE, SonarPrepareSettings
@@ -39,6 +39,8 @@ class SurveyedSource:
         avoid: Boxes of everything marked, object or not; no background is cut there.
         complaints: Complaints about other boxes.
         reasons: The reasons of these complaints, without the boxes.
+        fits_as_corners: Whether each box would lie inside, too, if its width and height were the right and
+            lower border.
         unnamed: Values of its mask that have no name.
         num_small: Number of areas of its mask that are too small for objects.
         hashes: bool [4, 64], as `data_prep.labelled.near_duplicates.difference_hashes`.
@@ -52,6 +54,7 @@ class SurveyedSource:
     avoid: tuple[Box, ...]
     complaints: tuple[Skipped, ...]
     reasons: tuple[str, ...]
+    fits_as_corners: bool
     unnamed: tuple[int, ...]
     num_small: int
     hashes: npt.NDArray[np.bool_]
@@ -125,6 +128,7 @@ def survey_source(
             for complaint in complaints
         ),
         reasons=tuple(complaint.reason for complaint in complaints),
+        fits_as_corners=fit_as_corners(read.objects, size),
         unnamed=read.unnamed,
         num_small=read.num_small,
         hashes=difference_hashes(grey),

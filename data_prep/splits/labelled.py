@@ -77,6 +77,8 @@ _SIDES = {
 def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
     """Return a warning for each class that cannot be learnt or cannot be judged, though it has examples.
 
+    One more names classes that are in some folds alone.
+
     Where there is no test at all, though one was wanted, a single warning says so.
 
     Args:
@@ -90,11 +92,21 @@ def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
         groups[example.label].add(example.group)
     if manifest.num_folds is None and len(set().union(*sides.values())) < 2:
         return nothing_to_judge(manifest)
-    return tuple(
+    warnings = [
         _one_sided(manifest.class_names[label], next(iter(own)), len(groups[label]))
         for label, own in sides.items()
         if len(own) == 1
-    )
+    ]
+    num_folds = manifest.num_folds or 0
+    rare = {label: len(own) for label, own in sides.items() if 1 < len(own) < num_folds}
+    if rare:
+        label = min(rare, key=lambda label: rare[label])
+        warnings.append(
+            f"{len(rare)} classes have no example in some of the {num_folds} folds, such as "
+            f"{manifest.class_names[label]!r}, which is in {rare[label]}: the scores of the other folds say "
+            "nothing of it. Add examples, or choose fewer folds."
+        )
+    return tuple(warnings)
 
 
 def _one_sided(name: str, side: str, num_groups: int) -> str:

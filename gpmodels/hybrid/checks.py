@@ -4,7 +4,7 @@ import functools
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -21,6 +21,11 @@ INPUTS_NOT_FINITE = "The inputs hold NaN or infinity"
 """How the error of a training step on such inputs begins."""
 
 _REFUSED = re.compile(r"assertion failed: \[((?:Labels|Weights) must be .*?, but found)\] \[(.*?)\]")
+
+OTHER_LEVELS = 30.0
+"""Factor between the values of images beyond which they are not in one range."""
+
+_LOOKED_AT = 32  # images
 
 CLEARLY = 2.0
 """Factor by which the number of points may differ from `num_data` without a word."""
@@ -261,22 +266,78 @@ def first_not_finite(inputs: Any) -> NotFiniteValue | None:
     return None
 
 
-def check_inputs(network: Callable[[Any], Any], inputs: Any) -> None:
-    """Raise where inputs hold a NaN or infinity that the network passes on.
+def check_inputs(network: Any, inputs: Any) -> None:
+    """Raise where inputs hold a NaN or infinity that the network does not fill in.
+
+    A ReLU makes a finite feature of NaN, but not a finite gradient of the weights before it.
 
     Args:
-        network: Inputs to features; one that fills in values is content.
+        network: Keras model or layer, inputs to features; one that fills in values is content.
         inputs: Arrays in any structure.
 
     Raises:
-        ValueError: With the first row that does.
+        ValueError: With the first row that has one.
     """
     place = first_not_finite(inputs)
     if place is None:
         return
     row = tf.nest.map_structure(lambda values: np.asarray(values)[place.row : place.row + 1], inputs)
-    if not np.isfinite(np.asarray(network(row), np.float64)).all():
+    weights = [weight.value for weight in network.weights if tf.as_dtype(weight.dtype).is_floating]
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(weights)
+        features = network(row, training=False)
+    gradients = tape.gradient(features, weights) if weights else []
+    if not all_finite([tf.convert_to_tensor(features), *gradients]):
         raise ValueError(not_finite_message(place.text))
+
+
+def image_level(inputs: Any) -> float | None:
+    """Return the mean size of the values of some images, one array `[N, H, W, C]`; None of other arrays.
+
+    Example:
+        >>> image_level(np.full([2, 4, 4, 3], 255, np.uint8)), image_level(np.zeros([2, 4]))
+        (255.0, None)
+    """
+    if isinstance(inputs, tuple | list | dict) or len(np.shape(inputs)) < 4:
+        return None
+    return float(np.abs(np.asarray(inputs[:_LOOKED_AT], np.float64)).mean())
+
+
+def warn_of_levels(learned: float | None, given: float | None) -> bool:
+    """Warn where images are far darker or brighter than those of training, as 0 to 1 beside 0 to 255 are.
+
+    Args:
+        learned: `image_level` of what was learned from.
+        given: That of what is to be predicted.
+
+    Returns:
+        Whether it did.
+    """
+    if not learned or not given or 1.0 / OTHER_LEVELS < given / learned < OTHER_LEVELS:
+        return False
+    LOGGER.warning(
+        "The images have values of %.3g on average, and those of the training of %.3g: give both in one "
+        "range, as 0 to 1 or 0 to 255.",
+        given,
+        learned,
+    )
+    return True
+
+
+def warn_if_alike(features: npt.NDArray[np.floating[Any]], name: str) -> None:
+    """Warn where a network gives the same features for all points, so that nothing can be learned of them.
+
+    Args:
+        features: Of a sample of the points, `[N, D]`.
+        name: Name of the head.
+    """
+    if len(features) > 1 and not np.ptp(features, axis=0).any():
+        LOGGER.warning(
+            "%s: the network gives the same features for all %d points of the sample, of which nothing can "
+            "be learned. Are its units dead (a ReLU whose inputs are all below 0), or the inputs all alike?",
+            name,
+            len(features),
+        )
 
 
 def not_finite_message(where: str | None) -> str:
@@ -337,8 +398,12 @@ def all_finite(tensors: Iterable[tf.Tensor | None]) -> tf.Tensor:
     return tf.reduce_all(tf.stack(finite))
 
 
-def check_class_weight(class_weight: Any) -> None:
+def check_class_weight(class_weight: Any, *, is_classifier: bool = True) -> None:
     """Raise unless weights of classes are None, or numbers by the class that they are of.
+
+    Args:
+        class_weight: As `fit` is given it.
+        is_classifier: Whether the labels are classes at all; Keras cuts real targets to whole numbers.
 
     Raises:
         ValueError: They are not; Keras would fail on them, or count every class once.
@@ -348,6 +413,10 @@ def check_class_weight(class_weight: Any) -> None:
     """
     if class_weight is None:
         return
+    if not is_classifier:
+        raise ValueError(
+            "class_weight weighs classes, but this head has real targets: pass sample_weight to fit instead."
+        )
     expected = "expected a dictionary from class numbers to weights, such as {0: 1.0, 1: 5.0}."
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight is {class_weight!r}; {expected}")

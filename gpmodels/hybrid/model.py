@@ -19,20 +19,21 @@ from gpmodels.hybrid.checks import (
     check_class_weight,
     check_compile,
     check_counts_agree,
-    check_inputs,
     check_trainable,
     in_one_sentence,
+    warn_if_alike,
 )
 from gpmodels.hybrid.experts import drop_unused
 from gpmodels.hybrid.fitting import FitArguments, count_points
 from gpmodels.hybrid.forks import require_unforked, starts_tensorflow
 from gpmodels.hybrid.inference import inference_function
-from gpmodels.hybrid.points import NO_POINT, Sample, first_batches, num_points, point_batches, sample_points
+from gpmodels.hybrid.points import Sample, first_batches, num_points, point_batches, sample_points
 from gpmodels.hybrid.replacing import Replacing, can_start_anew
 from gpmodels.hybrid.replicas import number
 from gpmodels.hybrid.sampling import mixture_of_samples, samples
 from gpmodels.hybrid.step import BoundModel
 from gpmodels.hybrid.targets import target_moments
+from gpmodels.hybrid.waiting import said_when_long
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
 
@@ -240,7 +241,7 @@ class HybridModel(BoundModel):
         """
         require_unforked()
         arguments = FitArguments(inspect.signature(super().fit).bind(*args, **kwargs).arguments)
-        check_class_weight(arguments.class_weight)
+        check_class_weight(arguments.class_weight, is_classifier=self.head.is_classifier)
         arrays = arguments.arrays
         if arrays is not None:
             check_counts_agree(*arguments.x_y_weight)
@@ -248,8 +249,7 @@ class HybridModel(BoundModel):
                 self._watch.tell_num_data(self, points, of_all=arguments.reads_all)
         callbacks: list[keras.callbacks.Callback] = []
         if not self._is_started():
-            data = arguments.readable()
-            if data is None:
+            if (data := arguments.readable()) is None:
                 LOGGER.warning(
                     "%s was not placed by initialize(data), and data of this kind cannot be read before "
                     "training: it may learn nothing. Call initialize before fit.",
@@ -262,7 +262,7 @@ class HybridModel(BoundModel):
                 if can_start_anew(self.head):
                     callbacks.append(Replacing(sampled, data, seed=self.seed))
         if arrays is not None:
-            check_inputs(self.features, arrays[0])
+            self._check(arrays[0], learns=True)
         callbacks.append(self._watch.callback(reads_all=arguments.reads_all))
         return super().fit(**arguments.with_callbacks(callbacks))
 
@@ -328,16 +328,16 @@ class HybridModel(BoundModel):
         if head_steps:
             self._fit_head(sample, head_steps, head_learning_rate)
 
+    @said_when_long("Placing the head on a sample of the data")
     def _initialize(
         self, data: Any, sampled: Sequence[Batch], *, max_points: int = MAX_POINTS, seed: int
     ) -> Sample:
         """Place the head by batches of the data, and return their points, targets standardised."""
-        if not sampled:
-            raise ValueError(NO_POINT)
-        if not self.built:
+        if sampled and not self.built:
             self.build(shapes_of(sampled[0].x))
         sample = sample_points(self.features, self.head, data, sampled, max_points, seed)
         self._watch.tell_num_data(self, num_points(sampled), of_all=False)
+        warn_if_alike(sample.features, self.head.name)
         self.head.initialize(sample.features, seed=seed)
         if sample.labels is not None:
             labels = self._standardise(sample.labels, sample.weights)
@@ -357,6 +357,7 @@ class HybridModel(BoundModel):
         self._measured.assign(1.0)
         return (labels - mean) / scale
 
+    @said_when_long("HybridModel.initialize(head_steps=...)")
     def _fit_head(self, sample: Sample, steps: int, learning_rate: float, batch_size: int = 2048) -> None:
         features, labels, weights = sample
         if labels is None:
@@ -377,6 +378,7 @@ class HybridModel(BoundModel):
         points = points.shuffle(len(features), seed=self.seed).repeat().batch(min(batch_size, len(features)))
         keras.Model.fit(alone, untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)
 
+    @said_when_long("HybridModel.fit_to")
     def fit_to(
         self,
         data: Any,

@@ -7,8 +7,16 @@ import tensorflow as tf
 
 from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.hybrid import replicas
-from gpmodels.hybrid.batches import shapes_of
-from gpmodels.hybrid.checks import all_finite, assert_inputs_finite, check_points, check_sizes
+from gpmodels.hybrid.batches import is_arrays, shapes_of
+from gpmodels.hybrid.checks import (
+    all_finite,
+    assert_inputs_finite,
+    check_inputs,
+    check_points,
+    check_sizes,
+    image_level,
+    warn_of_levels,
+)
 from gpmodels.hybrid.sampling import samples
 from gpmodels.hybrid.targets import in_unit_of_targets
 from gpmodels.hybrid.watch import Watch
@@ -88,6 +96,7 @@ class BoundModel(keras.Model):
             else keras.metrics.RootMeanSquaredError("rmse")
         )
         self._watch = Watch(head)
+        self._image_level: float | None = None
 
     def _standardised(self, labels: tf.Tensor) -> tf.Tensor:
         """Return what the head learns from labels: class numbers as they are, targets standardised."""
@@ -118,6 +127,29 @@ class BoundModel(keras.Model):
         if self.target_scale is None:
             return density
         return density - tf.math.log(tf.cast(self.target_scale, density.dtype))
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Judge like `keras.Model.evaluate`, which `fit` does of validation data.
+
+        Raises:
+            ValueError: Arrays of inputs hold NaN or infinity that the network does not fill in.
+        """
+        self._check(x)
+        return super().evaluate(x, *args, **kwargs)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Predict like `keras.Model.predict`; raises as `evaluate`."""
+        self._check(x)
+        return super().predict(x, *args, **kwargs)
+
+    def _check(self, inputs: Any, *, learns: bool = False) -> None:
+        """Refuse arrays with NaN, and warn of images in another range than those that were learned from."""
+        if not is_arrays(inputs):
+            return
+        check_inputs(self.network, inputs)
+        level = image_level(inputs)
+        if learns or warn_of_levels(self._image_level, level):
+            self._image_level = level if learns else None  # it is said once
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of the optimiser on the batch's estimate of the bound."""

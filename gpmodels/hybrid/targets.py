@@ -1,5 +1,6 @@
 """Mean and scale of real targets, by which a head learns targets of mean 0 and variance 1."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,14 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
+LOGGER = logging.getLogger(__name__)
+
+LONE = 100.0
+"""How many times the deviation of targets falls without the farthest hundredth, where those hide the rest."""
+
+FEWEST_TARGETS = 20
+"""Targets below which none is called lone."""
+
 FEWEST_DIGITS = 1e-6
 """Share of the mean below which Keras' targets, which have 32 bits, hold too little of a deviation."""
 
@@ -15,6 +24,35 @@ LARGEST_SCALE = 1e15
 
 STANDARDISED = 0.1
 """Targets whose mean is no farther from 0, and whose deviation is no farther from 1, stay as they are."""
+
+
+@check_shapes("targets: [N]")
+def lone_targets(targets: npt.NDArray[np.floating[Any]]) -> str | None:
+    """Return a sentence about targets so far off that all others look alike beside them; None without any.
+
+    Args:
+        targets: y, finite.
+
+    Example:
+        >>> lone_targets(np.append(np.arange(50.0), 1e6))[:64]
+        'A few targets, such as 1e+06, are so far from the others that th'
+        >>> lone_targets(np.exp(np.linspace(0.0, 9.0, 50)))
+    """
+    targets = np.asarray(targets, np.float64)
+    if len(targets) < FEWEST_TARGETS:
+        return None
+    with np.errstate(over="ignore"):
+        off = np.abs(targets - np.median(targets))
+        order = np.argsort(off, kind="stable")
+        others = targets[order[: -max(1, len(targets) // 100)]]
+        all_spread, spread = float(np.std(targets)), float(np.std(others))
+    if not 0.0 < LONE * spread < all_spread < np.inf:
+        return None
+    return (
+        f"A few targets, such as {targets[order[-1]]:g}, are so far from the others that these look alike to "
+        f"the model: without the farthest hundredth the deviation is {spread:.3g}, with it {all_spread:.3g}. "
+        "Correct or leave out wrong ones; of targets over many powers of ten give the logarithm."
+    )
 
 
 @check_shapes("targets: [N]", "weights: [N]")
@@ -39,6 +77,8 @@ def target_moments(
         (0.0, 1.0)
     """
     targets, weights = np.asarray(targets, np.float64), np.asarray(weights, np.float64)
+    if sentence := lone_targets(targets[weights > 0.0]):
+        LOGGER.warning(sentence)
     mean = float(np.average(targets, weights=weights))
     deviation = float(np.sqrt(np.average(np.square(targets - mean), weights=weights)))
     if 0.0 < deviation <= FEWEST_DIGITS * abs(mean) and deviation > 1e-12 * abs(mean):

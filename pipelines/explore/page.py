@@ -57,7 +57,12 @@ class Findings:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know, in whole sentences."""
-        return (*self.latent.notes, *self.examples.notes)
+        notes = (*self.latent.notes, *self.examples.notes)
+        if self.predicted is None or not self.predicted.missing:
+            return notes
+        number = len(self.examples.files)
+        lacking = f"The table of predictions lacks {self.predicted.missing} of the {number} examples."
+        return (*notes, lacking)
 
     @property
     def oddest(self) -> list[int]:

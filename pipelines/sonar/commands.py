@@ -30,7 +30,9 @@ def prepare(
     out: Path,
     annotations: Annotated[
         Path | None,
-        typer.Option(help="CSV of boxes (image,x,y,w,h,class), or folder of VOC, YOLO or mask files."),
+        typer.Option(
+            help="CSV of boxes (image,x,y,w,h,class, or x1,y1,x2,y2), or folder of VOC, YOLO or mask files."
+        ),
     ] = None,
     overwrite: OverwritePrepared = False,
 ) -> Any:

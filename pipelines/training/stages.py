@@ -170,16 +170,16 @@ class StageState(BaseModel):
             raise InputError(
                 f"{path} cannot be read as the state of a training: {error}. Train into another --out."
             ) from error
-        if state.stage not in (None, _stage_of(folder)):  # earlier versions did not say it
+        if state.stage not in (None, stage := _stage_of(folder)):  # earlier versions did not say it
             raise InputError(
-                f"{path} is the state of the stage {state.stage}, not of {_stage_of(folder)}: files of the run "
+                f"{path} is the state of the stage {state.stage}, not of {stage}: files of the run "
                 "were exchanged. Put them back, or train into another --out."
             )
         return state.model_copy(update={"stage": None})
 
 
 def _stage_of(folder: Path) -> str:
-    """Return the name of the stage in `RUN/heads/NAME`, with its fold or member in `RUN/folds/1/heads/NAME`."""
+    """Return the name of the stage, with its fold or member in such folders as `RUN/folds/1/heads/NAME`."""
     heads = folder.resolve().parent
     kind = heads.parent.parent
     is_part = kind.name in ("folds", "ensemble") and (kind.parent / heads.name).is_dir()

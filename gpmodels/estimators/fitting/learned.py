@@ -9,6 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.estimators.fitting.engine import LOG_PROBABILITY, FloatArray
+from gpmodels.hybrid.targets import lone_targets
 from gpmodels.units.linear_mean import LinearMean
 
 LEAST_GAIN = 1e-3
@@ -52,6 +53,12 @@ def warn_if_nothing_learned(
         UserWarning,
         stacklevel=2,
     )
+
+
+def warn_of_lone_targets(targets: FloatArray) -> None:
+    """Warn of targets, `[N]`, so far off that all others look alike beside them."""
+    if sentence := lone_targets(targets):
+        warnings.warn(sentence, UserWarning, stacklevel=3)
 
 
 def linear_share(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from gpmodels.estimators.fitting.engine import FloatArray
 from gpmodels.estimators.fitting.fitted import all_or_nothing
 from gpmodels.estimators.fitting.grouped import checked_groups
+from gpmodels.estimators.fitting.learned import warn_of_lone_targets
 from gpmodels.estimators.fitting.rows import checked_rows, weighted_moments
 from gpmodels.estimators.sparse.base import (
     ConjugateEstimator,
@@ -59,6 +60,7 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
         x, y = checked_rows(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         y = column_or_1d(y, warn=True).astype(np.float64)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        warn_of_lone_targets(y[weight > 0.0])
         return self._fit(x, y, weight, checked_groups(groups, len(x)), callback)
 
     def _head_settings(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from gpmodels.estimators.fitting.engine import FloatArray
 from gpmodels.estimators.fitting.fitted import all_or_nothing
+from gpmodels.estimators.fitting.learned import warn_of_lone_targets
 from gpmodels.estimators.fitting.rows import checked_rows
 from gpmodels.estimators.transfer.base import TransferEstimator
 from gpmodels.estimators.transfer.domains import TARGET, Scales, scales_of
@@ -252,6 +253,7 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
                 UserWarning,
                 stacklevel=2,
             )
+        warn_of_lone_targets(y[rows.labelled & (rows.weight > 0)])
         codes = np.zeros([len(y), 1])
         for k in order:
             chosen = rows.domain == k

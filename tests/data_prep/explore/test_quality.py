@@ -82,6 +82,18 @@ def test_what_varies_along_one_direction_alone_is_as_sharp_as_its_edges():
     assert measure_quality(blurred).sharpness < 0.3 * measure_quality(stripes).sharpness
 
 
+def test_a_soft_spot_does_not_blur_sharp_lines():
+    """Solar cells have sharp bus bars one way, and where one is dead a diffuse spot the other way."""
+    cell = np.full([200, 200, 3], 170, np.uint8)
+    cell[40:46] = cell[97:103] = cell[154:160] = 40
+    y, x = np.mgrid[:200, :200]
+    spot = 130.0 * np.exp(-(((y - 70.0) / 20.0) ** 2) - ((x - 60.0) / 30.0) ** 2)
+    spotted = np.clip(cell - spot[:, :, None], 0, 255).astype(np.uint8)
+    soft = cv2.GaussianBlur(spotted, (0, 0), 5.0)
+    qualities = [measure_quality(image) for image in (*[cell] * 8, spotted, soft)]
+    assert poor_images(qualities).get("blurred") == [9]
+
+
 def test_a_set_of_narrow_images_of_one_size_has_none_of_odd_shape():
     images = [image[:60] for image in good_images()]
     qualities = [measure_quality(image)._replace(height=30, width=100) for image in images]

@@ -255,3 +255,24 @@ def test_a_table_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None
     (tmp_path / "boxes.csv").write_bytes("image,x,y,w,h,class\nBild.png,1,1,5,5,Fäule\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"boxes\.csv: byte 38 is no UTF-8 text\. .*CSV UTF-8"):
         read_box_table(tmp_path / "boxes.csv")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "image,x1,y1,x2,y2,class",
+        "filename,XMin,YMin,XMax,YMax,label",
+        "image,left,top,right,bottom,class",
+        "filename,width,height,class,xmin,ymin,xmax,ymax",  # of the image
+    ],
+)
+def test_a_table_may_have_corners(tmp_path: Path, header: str) -> None:
+    corners = "a.png,160,128,mine,10,20,40,45" if "height" in header else "a.png,10,20,40,45,mine"
+    empty = "b.png" + "," * header.count(",")
+    path = written(tmp_path / "a.csv", f"{header}\n{corners}\n{empty}\n")
+    assert read_box_table(path) == {"a.png": [Box("mine", 10, 20, 30, 25)], "b.png": []}
+
+
+def test_width_and_height_count_before_corners(tmp_path: Path) -> None:
+    text = "image,x,y,w,h,class,xmin,ymin,xmax,ymax\na.png,10,20,30,25,mine,0,0,1,1\n"
+    assert read_box_table(written(tmp_path / "a.csv", text)) == {"a.png": [Box("mine", 10, 20, 30, 25)]}

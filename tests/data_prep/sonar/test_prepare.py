@@ -301,6 +301,22 @@ def test_boxes_that_all_lie_outside_say_so(full_images: Path, tmp_path: Path) ->
         prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=tmp_path / "boxes")
 
 
+def test_corners_that_are_called_width_and_height_are_suspected(full_images: Path, tmp_path: Path) -> None:
+    table = box_table(full_images)
+    as_corners = [
+        f"{name}.png,{x},{y},{x + 6},{y + 6},mine" for name, corners in MINES.items() for x, y in corners
+    ]
+    table.write_text("\n".join(["image,x,y,w,h,class", *as_corners]))
+    result = prepare_sonar(full_images, tmp_path / "wrong", SMALL, annotations=table)
+    assert [
+        note for note in result.notes if "boxes were left out" in note and "in columns x1,y1,x2,y2" in note
+    ]
+    table.write_text(table.read_text().replace("x,y,w,h", "x1,y1,x2,y2"))
+    result = prepare_sonar(full_images, tmp_path / "right", SMALL, annotations=table)
+    assert not [note for note in result.notes if "left out" in note]
+    assert result.manifest.class_names == ("background", "mine")
+
+
 def test_an_object_too_long_for_a_snapshot_is_listed(full_images: Path, tmp_path: Path) -> None:
     Image.fromarray(speckle(9, (8, 2760))).save(full_images / "line_4.png")
     rows = "line_4.png,0,0,2730,8,mine\nline_4.png,0,0,2735,8,pipeline"  # with context 1.5

@@ -77,6 +77,19 @@ def test_a_class_to_judge_by_alone_is_one_that_no_model_can_learn() -> None:
     assert "(its only group stays together, by names, lists or near-duplicates" in warning
 
 
+@pytest.mark.parametrize(("folds", "said"), [((0, 1, 2, 0, 1, 2), 0), ((0, 1, 2, 0, 1, 0), 1)])
+def test_a_class_that_some_folds_lack_is_named(folds: Sequence[int], said: int) -> None:
+    manifest = manifest_of([(str(number), number // 3, "train") for number in range(6)])
+    examples = [
+        example.model_copy(update={"split": None, "fold": fold})
+        for example, fold in zip(manifest.examples, folds, strict=True)
+    ]
+    changed = {"examples": tuple(examples), "num_folds": 3}
+    warnings = one_sided_classes(manifest.model_copy(update=changed))
+    expected = "1 classes have no example in some of the 3 folds, such as 'b', which is in 2: the scores"
+    assert [warning[: len(expected)] for warning in warnings] == [expected] * said
+
+
 def test_selection_takes_no_class_away() -> None:
     manifest = manifest_of([("a", 0, "train"), ("b", 1, "train"), ("c", 1, "test")])
     with pytest.raises(InputError, match="Each class has one group of the 2 training examples at most"):

@@ -14,6 +14,7 @@ from gpmodels.hybrid.checks import (
     check_points,
     check_weights,
     first_not_finite,
+    image_level,
     warn_of_num_data,
 )
 
@@ -295,3 +296,68 @@ def test_the_networks_own_losses_are_part_of_the_loss(layer, penalty):
     evaluated = model.evaluate(x, y, verbose=0, return_dict=True)
     for logs in (evaluated, model.train_on_batch(x, y, return_dict=True)):
         assert logs["loss"] + logs["expected_log_likelihood"] == pytest.approx(penalty, abs=1e-5)
+
+
+HIDDEN = np.ones([20, 2], np.float32)
+HIDDEN[7, 1] = np.nan
+
+
+def untrained(network: keras.layers.Layer) -> HybridModel:
+    model = HybridModel(network, LinearHead(), num_data=20)
+    model.compile("sgd")
+    model(np.ones([1, 2], np.float32))
+    return model
+
+
+@pytest.mark.parametrize("trainable", [True, False])
+def test_a_relu_that_hides_nan_does_not_hide_it_from_evaluate_and_predict(trainable):
+    """Nor from `fit`, where nothing of the network is trained, or the validation data hold it."""
+    model = untrained(keras.layers.Dense(3, "relu", trainable=trainable))
+    zeros = np.zeros(20)
+    for use in (
+        lambda: model.evaluate(HIDDEN, zeros, verbose=0),
+        lambda: model.predict(HIDDEN, verbose=0),
+        lambda: model.fit(HIDDEN, zeros, verbose=0),
+        lambda: model.fit(np.ones([20, 2]), zeros, validation_data=(HIDDEN, zeros), verbose=0),
+    ):
+        with pytest.raises(ValueError, match=r"hold NaN or infinity \(row 7, column 1\)"):
+            use()
+
+
+def test_a_network_that_fills_values_in_may_be_judged_with_nan():
+    class Filled(keras.layers.Layer):
+        def call(self, inputs):
+            return tf.where(tf.math.is_finite(inputs), inputs, tf.zeros_like(inputs))
+
+    model = untrained(keras.Sequential([Filled(), keras.layers.Dense(3, "relu")]))
+    assert np.isfinite(model.predict(HIDDEN, verbose=0)["probability"]).all()
+
+
+def test_features_that_are_all_alike_are_said_before_the_first_step(caplog):
+    x = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+    for bias, number in ((-1e3, 1), (0.0, 0)):
+        caplog.clear()
+        network = keras.layers.Dense(3, "relu", bias_initializer=keras.initializers.Constant(bias))
+        HybridModel(network, SVGPHead(num_inducing=4), num_data=20).initialize((x, x[:, 0] > 0))
+        assert caplog.text.count("the network gives the same features for all 20 points") == number
+
+
+def test_images_in_another_range_than_those_of_training_are_said_once(caplog):
+    images = np.random.default_rng(0).integers(0, 256, (20, 4, 4, 3)).astype(np.float32)
+    assert image_level(images) == pytest.approx(128, abs=10)
+    assert image_level(images[:, 0]) is None
+    network = keras.Sequential([keras.layers.Rescaling(1 / 255.0), keras.layers.GlobalAveragePooling2D()])
+    model = HybridModel(network, LinearHead(), num_data=20)
+    model.compile("sgd")
+    model.fit(images, np.zeros(20), validation_data=(images / 4, np.zeros(20)), verbose=0)
+    assert "give both in one range" not in caplog.text
+    model.predict(images / 255.0, verbose=0)
+    model.predict(images / 255.0, verbose=0)
+    assert caplog.text.count("values of 0.515 on average, and those of the training of 131") == 1
+
+
+def test_weights_of_classes_are_refused_for_real_targets():
+    model = HybridModel(keras.layers.Identity(), TARGETS, num_data=4)
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="has real targets: pass sample_weight"):
+        model.fit(np.ones([4, 2]), np.arange(4.0), class_weight={0: 1.0, 1: 2.0}, verbose=0)

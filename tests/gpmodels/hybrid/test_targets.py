@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
-from gpmodels.hybrid.targets import target_moments
+from gpmodels import ATLDGPRegressor, HGPHead, HybridModel, LinearHead, SVGPHead, SVGPRegressor
+from gpmodels.hybrid.targets import lone_targets, target_moments
 
 MEAN, SCALE = 400.0, 25.0
 
@@ -164,3 +164,31 @@ def test_a_step_has_one_label_s_slope_however_often_a_head_counts_it(likelihood,
 def test_targets_that_32_bits_cannot_hold_are_refused(mean, scale, fault):
     with pytest.raises(ValueError, match=fault):
         target_moments(mean + scale * np.arange(6.0), np.ones(6))
+
+
+def test_a_target_far_from_all_others_is_said(caplog):
+    """Beside it, standardised, the others are one value to the model."""
+    x = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
+    y = x[:, 0].copy()
+    y[3] = 1e6
+    HybridModel(
+        keras.layers.Identity(), SVGPHead(num_inducing=4, likelihood="gaussian"), num_data=40
+    ).initialize((x, y))
+    assert "A few targets, such as 1e+06, are so far from the others" in caplog.text
+    with pytest.warns(UserWarning, match=r"such as 1e\+06, are so far from the others"):
+        SVGPRegressor(max_iterations=1).fit(x, y)
+    with pytest.warns(UserWarning, match=r"such as 1e\+06, are so far from the others"):
+        ATLDGPRegressor(max_iterations=1).fit(x, y)
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        pytest.param(np.exp(3.0 * np.random.default_rng(0).normal(size=200)), id="log-normal"),
+        pytest.param(np.append(np.zeros(199), 1.0), id="one that is not zero"),
+        pytest.param(np.array([0.0, 1e-3, 1e3]), id="few"),
+        pytest.param(np.append(np.random.default_rng(0).normal(size=199), 30.0), id="thirty deviations"),
+    ],
+)
+def test_targets_of_unusual_shape_are_right(targets):
+    assert lone_targets(targets) is None

@@ -1,12 +1,19 @@
 """What a reader of an evaluation must know."""
 
+import html
+import inspect
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from data_prep.prepared.manifest import Manifest
+from pipelines.evaluation import evaluate as evaluating
+from pipelines.evaluation import warnings as reader_warnings
+from pipelines.evaluation.evaluate import write_evaluation
 from pipelines.evaluation.warnings import (
     chance_warnings,
     kind_warnings,
@@ -14,6 +21,7 @@ from pipelines.evaluation.warnings import (
     unfinished_warnings,
 )
 from pipelines.scores.classification import classification_record
+from pipelines.scores.report import Gallery
 from pipelines.scores.results import classification_result
 
 
@@ -61,3 +69,28 @@ def test_methods_that_tell_no_more_than_the_shares_of_the_classes_are_named(sure
     assert [text[:38] for text in warnings] == ["No method predicts these images better"] * says
     assert chance_warnings([result(labels == 1)], "images") == ()
     assert chance_warnings([], "images") == ()
+
+
+def test_what_the_report_warns_of_is_on_the_console_once(evaluation, tmp_path):
+    """The page, `metrics.json` and the console take one list, so that none of them lacks a new warning."""
+    said: list[str] = []
+    job = SimpleNamespace(
+        application=SimpleNamespace(title="Lane"),
+        console=Console(quiet=True),
+        say=lambda text, **_: said.append(text),
+    )
+    write_evaluation(job, evaluation, Gallery(), tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    lists = re.findall(r'<div class="warnings"><ul>(.*?)</ul>', page, re.DOTALL)
+    warned = [html.unescape(text) for text in re.findall(r"<li>(.*?)</li>", "".join(lists), re.DOTALL)]
+    assert len(lists) == 1
+    assert warned
+    assert [said.count(f"Warning: {text}") for text in warned] == [1] * len(warned)
+
+
+def test_evaluate_asks_for_every_warning():
+    functions = dict(inspect.getmembers(reader_warnings, inspect.isfunction))
+    names = [name for name in functions if name.endswith("_warnings")]
+    source = inspect.getsource(evaluating)
+    assert len(names) > 8
+    assert [name for name in names if f"*{name}(" not in source] == []

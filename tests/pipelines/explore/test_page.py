@@ -103,7 +103,7 @@ def test_lists_relevance_and_what_they_mean_are_there_without_a_script(page):
     assert "no proof" in labels
     assert "Odd is not wrong" in odd
     assert "Files left out: 1" in page
-    assert "lacks 38 of the examples" in page
+    assert "lacks 38 of the 60 examples" in page
 
 
 def unlabelled(qualities: list[Quality] | None) -> Findings:
