@@ -24,7 +24,8 @@ _READER = cv2.CAP_FFMPEG if cv2.videoio_registry.hasBackend(cv2.CAP_FFMPEG) else
 
 # With several threads a damaged video is not decoded the same way each time; files are spread over processes.
 _OPTIONS = (cv2.CAP_PROP_N_THREADS, 1)
-_SILENT = 0  # level of OpenCV's log
+_LOGGING = getattr(cv2.utils, "logging", cv2)  # where OpenCV 5 and OpenCV 4 have the level of their log
+_SILENT = 0
 _USUAL_RATE = 25.0  # frames per second, where what the file says cannot be true
 _RATES = (0.01, 50_000.0)  # beyond what cameras do are units of time, such as 90000, taken for a rate
 _LONGEST_GAP = 600.0  # seconds between two frames; what is longer is a damaged time
@@ -127,12 +128,12 @@ class Video:
 
 def _opened(path: Path) -> cv2.VideoCapture:
     """Return what reads a video, opened without what OpenCV writes on the screen where it cannot be."""
-    level = cv2.getLogLevel()
-    cv2.setLogLevel(_SILENT)
+    level = _LOGGING.getLogLevel()
+    _LOGGING.setLogLevel(_SILENT)
     try:
         return cv2.VideoCapture(str(path), _READER, _OPTIONS)
     finally:
-        cv2.setLogLevel(level)
+        _LOGGING.setLogLevel(level)
 
 
 class Frame(NamedTuple):

@@ -32,7 +32,7 @@ def log_probabilities(probability: tf.Tensor) -> tf.Tensor:
     """Return log p_c of the probabilities of C classes, finite at 0 too.
 
     Example:
-        >>> np.isfinite(log_probabilities(tf.constant([1.0, 0.0])).numpy()).all()
+        >>> bool(np.isfinite(log_probabilities(tf.constant([1.0, 0.0])).numpy()).all())
         True
     """
     return tf.math.log(tf.maximum(probability, np.finfo(probability.dtype.as_numpy_dtype).tiny))
