@@ -1,4 +1,4 @@
-# Everything runs in one virtual environment that `make` creates with Python 3.11 or 3.12.
+# Everything runs in one virtual environment that `make` creates with Python 3.11, 3.12 or 3.13.
 VENV ?= .venv
 # Two processes, a file of tests to one of them: fixtures of a module are made once.
 PYTEST_ARGS ?= -n 2 --dist loadfile
@@ -32,13 +32,13 @@ environment: $(STAMP)
 # the project itself is built with the setuptools installed there.
 $(STAMP): pyproject.toml constraints.txt
 	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
-	    for python in $(PYTHON) python3.11 python3.12 python3; do \
-	        if $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null; then \
+	    for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+	        if $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then \
 	            echo "Creating $(VENV) with $$($$python --version)"; \
 	            exec $$python -m venv $(VENV); \
 	        fi; \
 	    done; \
-	    echo 'Found neither Python 3.11 nor 3.12. Install one, or name it: make PYTHON=/path/to/python3.11' >&2; \
+	    echo 'Found no Python from 3.11 to 3.13. Install one, or name it: make PYTHON=/path/to/python3.11' >&2; \
 	    exit 1; \
 	fi
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools
