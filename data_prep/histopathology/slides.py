@@ -216,9 +216,10 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
         pixel_size = _stated_pixel_size(pages[0])
     except TIFFFILE_ERRORS as error:
         raise _damaged(path, error) from error
-    for page in pages:
+    for page in (file.pages.first, *pages):  # newer tifffile passes over a first page without pixels
         if not page.imagelength * page.imagewidth:
             raise _damaged(path, ValueError(f"{page.imagewidth} x {page.imagelength} pixels"))
+    for page in pages:
         tiles, listed = _num_tiles(page), len(page.dataoffsets)
         if tiles > listed:
             claimed = f"{page.imagewidth} x {page.imagelength} pixels in {tiles} tiles, but has {listed}"

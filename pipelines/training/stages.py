@@ -444,7 +444,7 @@ def _write_weights(model: HybridModel, path: Path) -> None:
     content = _WeightsInMemory()
     model.save_weights(content)
     with atomic_file(path) as temporary:
-        temporary.write_bytes(content.getbuffer())
+        temporary.write_bytes(content.getvalue())
 
 
 def save_completed(model: HybridModel, folder: Path) -> None:

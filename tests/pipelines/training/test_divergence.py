@@ -24,7 +24,7 @@ from tests.pipelines.tiny_stage import PER_BATCH, X, Y, batches, make_model, sta
 def spoil(model: HybridModel, name: str, index: tuple[int, ...]) -> str:
     """Put NaN into a weight; return its path."""
     (weight,) = [weight for weight in model.weights if weight.path.endswith(name)]
-    value = np.array(weight)
+    value = np.array(weight.numpy())
     value[index] = np.nan
     weight.assign(value)
     return weight.path
