@@ -131,8 +131,8 @@ def check_counts_agree(x: Any, y: Any, weight: Any) -> None:
         raise ValueError(f"The {scalars[0]} are a list of numbers; give an array, such as numpy.array(...).")
     if hasattr(y, "dtype") and np.size(y) and isinstance(text := np.ravel(y)[0], str | bytes):
         raise ValueError(
-            f"The labels are texts, such as {np.asarray(text).item()!r}; expected numbers. For classes give their numbers from "
-            "0: numpy.unique(labels, return_inverse=True)[1]."
+            f"The labels are texts, such as {np.asarray(text).item()!r}; expected numbers. For classes give "
+            "their numbers from 0: numpy.unique(labels, return_inverse=True)[1]."
         )
     counts = [np.shape(part)[0] for part in tf.nest.flatten(x) if np.ndim(part)]
     if len(set(counts)) > 1:
