@@ -43,7 +43,8 @@ class HeadTask:
         views: Columns of each view of the features; None where the features come in one piece.
         seed: Seed of what a head draws once and for all, as random features and masks.
         kernel_variance: σ² with which the global unit of a GP head starts; None takes the head's own choice.
-        mean_posterior: Whether the weights of a GP head's linear mean have a posterior.
+        mean_posterior: Of how many features at most the weights of a GP head's linear mean have a posterior,
+            as in `gpmodels.heads.gp.GPHead`.
         domain_rows: Training points of each source, then of the run's own data; empty without a source.
     """
 
@@ -52,7 +53,7 @@ class HeadTask:
     views: tuple[slice, ...] | None = None
     seed: int = 0
     kernel_variance: float | None = None
-    mean_posterior: bool = False
+    mean_posterior: int = False
     domain_rows: tuple[int, ...] = ()
 
 

@@ -23,6 +23,7 @@ from gpmodels.units.linear_mean import (
 )
 from gpmodels.units.numerics import precision
 from gpmodels.units.sparse import UnitMarginal
+from gpmodels.units.weight_posterior import MOST_FEATURES
 
 CLASS_KERNELS = ("shared", "separate")
 
@@ -84,9 +85,10 @@ class GPHead(Head):
         mean: `"linear"`: the GP corrects a linear layer on the same features, which is learned with it, see
             `gpmodels.units.linear_mean`. `"none"`: the latent functions have mean zero, as in the thesis.
             None takes `"linear"` where the head supports it.
-        mean_posterior: Whether the weights of the linear mean have a posterior, see
-            `gpmodels.units.weight_posterior`. It is for classes, and `linear_mean.start_from` gives it, which
-            estimators and runs on fixed features call; `HybridModel.fit` does not, so that they stay certain.
+        mean_posterior: Of how many features at most the weights of the linear mean have a posterior, see
+            `gpmodels.units.weight_posterior`; True is its `MOST_FEATURES`, False none. It is for classes,
+            and `linear_mean.start_from` gives it, which estimators and runs on fixed features call;
+            `HybridModel.fit` does not, so that they stay certain.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
@@ -106,7 +108,7 @@ class GPHead(Head):
         likelihood: str | None = None,
         class_kernels: str = "shared",
         mean: str | None = None,
-        mean_posterior: bool = False,
+        mean_posterior: int = False,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -156,10 +158,12 @@ class GPHead(Head):
         """Create the weights for features `[..., input_shape[-1]]`."""
         self.adopt(self.likelihood, "likelihood")
         if self.mean == "linear":
+            num_features = self._num_features(input_shape)
+            most = MOST_FEATURES if self.mean_posterior is True else self.mean_posterior
             self.linear_mean = LinearMean(
-                num_features=self._num_features(input_shape),
+                num_features=num_features,
                 num_latents=self.likelihood.num_latents,
-                is_uncertain=self.mean_posterior,
+                is_uncertain=num_features <= most,
                 dtype=self.variable_dtype,
             )
             self.adopt(self.linear_mean, "linear")

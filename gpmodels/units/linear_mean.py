@@ -24,7 +24,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.units.weight_posterior import MOST_FEATURES, WeightCovariance, WeightPosterior
+from gpmodels.units.weight_posterior import WeightCovariance, WeightPosterior
 
 MEANS = ("linear", "none")
 
@@ -70,8 +70,7 @@ class LinearMean(gpflow.Module):
     Args:
         num_features: D.
         num_latents: P.
-        is_uncertain: Whether W and b have a posterior, which `start_from` gives; with more than
-            `MOST_FEATURES` features they have none.
+        is_uncertain: Whether W and b have a posterior, which `start_from` gives.
         seed: Of W at the start, which is drawn as a dense layer's; None draws another each time.
         dtype: `"float32"` or `"float64"`.
 
@@ -111,7 +110,7 @@ class LinearMean(gpflow.Module):
         self.scale = parameter(1.0, "scale")
         self.offset = parameter(np.zeros(num_latents), "offset")
         self.posterior: WeightPosterior | None = None
-        if is_uncertain and num_features <= MOST_FEATURES:
+        if is_uncertain:
             self.posterior = WeightPosterior(num_features=num_features, num_latents=num_latents, dtype=dtype)
 
     @check_shapes("features: [B, D]", "return: [B, P]")

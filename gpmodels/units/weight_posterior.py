@@ -17,7 +17,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 MOST_FEATURES = 512
-"""A mean of more features has no q(w). V `[D, D]` then takes at most 1 MiB of float32."""
+"""A mean of more features has no q(w), unless a head asks. V `[D, D]` then takes at most 1 MiB of float32."""
 
 FloatArray = npt.NDArray[np.floating[Any]]
 

@@ -40,6 +40,10 @@ POINTS_PER_EXPERT, MOST_EXPERTS = 300, 3
 """By which labelled runs choose the number of experts where the settings leave it open."""
 
 
+MOST_WIDE_FEATURES = 2048
+"""Most features of a frozen network whose linear mean has uncertain weights, which take at most 16 MiB then."""
+
+
 def head_task(
     application: Application[Any, SettingsKind, RunKind],
     settings: SettingsKind,
@@ -56,17 +60,15 @@ def head_task(
     views = application.network.view_columns(settings, run)
     likelihood = application.network.likelihood_of(settings)
     is_softmax = likelihood == "softmax" or (likelihood is None and run.num_classes > 2)
+    is_uncertain = has_mean and likelihood != "gaussian" and on_fixed_features and run.mean_posteriors
+    is_uncertain = is_uncertain and run.num_data <= FEW_POINTS
     return HeadTask(
         num_classes=run.num_classes,
         likelihood=likelihood,
         views=None if views is None else tuple(views.values()),
         seed=settings.seed,
         kernel_variance=_start_variance(run, has_mean=has_mean, is_softmax=is_softmax),
-        mean_posterior=has_mean
-        and likelihood != "gaussian"
-        and on_fixed_features
-        and run.mean_posteriors
-        and run.num_data <= FEW_POINTS,
+        mean_posterior=is_uncertain and (MOST_WIDE_FEATURES if run.wide_posteriors else True),
         domain_rows=(*(source.rows for source in run.sources), run.num_data) if run.sources else (),
     )
 

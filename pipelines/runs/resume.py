@@ -29,6 +29,7 @@ _REACHED = (
         "starts_wide",
         "linear_means",
         "mean_posteriors",
+        "wide_posteriors",
         "num_effective",
         "seconds",
         "view_weights",
@@ -73,6 +74,7 @@ def new_run(
         starts_wide=True,
         linear_means=True,
         mean_posteriors=True,
+        wide_posteriors=True,
         calibrates_pools=True,
         **application.inputs.all_facts(data, splits),
     )

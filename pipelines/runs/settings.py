@@ -53,11 +53,12 @@ class HeadRun(RunDescription):
     `interval_factors` are, of each head that predicts numbers, what their standard deviation is times at half
     the width of intervals of `pipelines.scores.numbers.COVERAGES`.
 
-    Six flags are False in runs that an earlier version began, which go on as they began:
+    Seven flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
     classes were weighed in epochs alone, `starts_wide` where the kernels of all GP heads began with the
     variance 1, those before a softmax too, `linear_means` where the GP heads had no linear mean,
-    `mean_posteriors` where its weights were numbers, and `calibrates_pools` where pools have no temperature.
+    `mean_posteriors` where its weights were numbers, `wide_posteriors` where they were so of more than 512
+    features, and `calibrates_pools` where pools have no temperature.
     """
 
     heads: tuple[HeadName, ...] = ()
@@ -74,6 +75,7 @@ class HeadRun(RunDescription):
     starts_wide: bool = False
     linear_means: bool = False
     mean_posteriors: bool = False
+    wide_posteriors: bool = False
     calibrates_pools: bool = False
     refitted_folds: int = Field(default=0, ge=0, le=100)
 

@@ -183,10 +183,15 @@ def test_a_head_that_was_saved_before_has_none():
     assert SVGPHead.from_config(config).mean_posterior is False
 
 
-def test_too_many_features_leave_the_weights_certain():
-    head = SVGPHead(num_inducing=2, mean_posterior=True)
-    head.build((None, MOST_FEATURES + 1))
-    assert head.linear_mean.posterior is None
+@pytest.mark.parametrize(
+    ("asked", "features", "is_uncertain"),
+    [(True, MOST_FEATURES, True), (True, MOST_FEATURES + 1, False), (6, 6, True), (6, 7, False)],
+)
+def test_too_many_features_leave_the_weights_certain(asked, features, is_uncertain):
+    head = SVGPHead(num_inducing=2, mean_posterior=asked)
+    head.build((None, features))
+    assert (head.linear_mean.posterior is not None) == is_uncertain
+    assert SVGPHead.from_config(head.get_config()).mean_posterior is asked
 
 
 @pytest.mark.slow

@@ -30,6 +30,8 @@ def made(
     posteriors: bool = False,
     fixed: bool = False,
     num_data: int = 10,
+    wide_posteriors: bool = False,
+    features: int = 3,
     **settings: Any,
 ) -> Head:
     """A head of a run, which an earlier version began unless the run has linear means."""
@@ -47,10 +49,11 @@ def made(
         starts_wide=wide,
         linear_means=means,
         mean_posteriors=posteriors,
+        wide_posteriors=wide_posteriors,
     )
     training = TrainSettings.with_tables()(likelihood=likelihood, **settings)
     head = make_head(head, SONAR, training, run, on_fixed_features=fixed)
-    head.build((None, 3))
+    head.build((None, features))
     return head
 
 
@@ -83,6 +86,16 @@ def test_few_points_of_fixed_features_make_the_weights_of_the_mean_uncertain(hea
     for change in ({"posteriors": False}, {"fixed": False}, {"num_data": 5001}):
         assert made(head, 2, **{**now, **change}).linear_mean.posterior is None
     assert made("dfgp", 2, **now).linear_mean.posterior is None
+
+
+@pytest.mark.parametrize(
+    ("is_wide", "features", "is_uncertain"),
+    [(True, 1280, True), (True, 2049, False), (False, 512, True), (False, 513, False)],
+)
+def test_a_run_begun_before_has_certain_weights_of_many_features(is_wide, features, is_uncertain):
+    now = {"means": True, "posteriors": True, "fixed": True}
+    head = made("svgp", 2, **now, wide_posteriors=is_wide, features=features)
+    assert (head.linear_mean.posterior is not None) == is_uncertain
 
 
 @pytest.mark.parametrize("head", ["svgp", "hgp"])
