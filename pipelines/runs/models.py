@@ -41,7 +41,7 @@ POINTS_PER_EXPERT, MOST_EXPERTS = 300, 3
 
 
 MOST_WIDE_FEATURES = 2048
-"""Most features of a frozen network whose linear mean has uncertain weights, which take at most 16 MiB then."""
+"""Most features of a frozen network whose linear mean has uncertain weights; they take 16 MiB then."""
 
 
 def head_task(
