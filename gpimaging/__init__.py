@@ -16,6 +16,7 @@ from gpimaging.steps import Steps
 
 lane = Steps("lane")
 classify = Steps("classify")
+measure = Steps("measure")
 sonar = Steps("sonar")
 video = Steps("video")
 histopathology = Steps("histopathology")
@@ -30,6 +31,7 @@ __all__ = [
     "histopathology",
     "lane",
     "load",
+    "measure",
     "sonar",
     "video",
 ]

@@ -25,8 +25,8 @@ class TargetScale(BaseModel):
         offset: Added before the logarithm: half of the least positive number where there are zeros, else 0.
         centre: Mean of the transformed numbers.
         spread: Their standard deviation.
-        lowest: Numbers below this one are learned as this one.
-        highest: Numbers above this one are learned as this one.
+        lowest: Numbers below this one are outliers, and learned as this one.
+        highest: Numbers above this one are outliers, and learned as this one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -84,7 +84,11 @@ class TargetScale(BaseModel):
 
 
 def find_scale(
-    values: FloatArray, transform: Literal["auto", "none", "log"] = "auto", unit: str = ""
+    values: FloatArray,
+    transform: Literal["auto", "none", "log"] = "auto",
+    unit: str = "",
+    *,
+    least: float = np.inf,
 ) -> TargetScale:
     """Return the scale of training numbers.
 
@@ -92,23 +96,27 @@ def find_scale(
         values: At least two different numbers.
         transform: `"auto"` takes the logarithm of numbers from 0 on that are skewed less by it.
         unit: Of the numbers.
+        least: Smallest number that is to be judged, which must have a logarithm, too.
 
     Raises:
-        ValueError: They are all equal, or the logarithm is asked for with numbers below 0.
+        ValueError: There are none, they are all equal, or the logarithm is asked for with numbers below 0.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> [find_scale(values).transform for values in (rng.normal(size=99), np.exp(rng.normal(size=99)))]
         ['none', 'log']
     """
+    if not values.size:
+        raise ValueError("found no number to train on")
     if np.ptp(values) == 0.0:
         raise ValueError(f"all {len(values)} numbers to train on are {values[0]:g}; nothing can be learned")
-    if transform == "log" and values.min() < 0.0:
+    least = min(least, float(values.min()))
+    if transform == "log" and least < 0.0:
         raise ValueError("transform is log, but there are numbers below 0. Take transform auto or none")
     positive = values[values > 0.0]
-    offset = 0.0 if len(positive) in {0, len(values)} else 0.5 * float(positive.min())
+    offset = 0.5 * float(positive.min()) if least <= 0.0 and positive.size else 0.0
     if transform == "auto":
-        skewness = _skewness(values) if values.min() >= 0.0 else 0.0
+        skewness = _skewness(values) if least >= 0.0 else 0.0
         helps = skewness > _SKEWED and abs(_skewness(np.log(values + offset))) < skewness
         transform = "log" if helps else "none"
     rough = TargetScale(
@@ -123,7 +131,10 @@ def find_scale(
     plain = rough.transformed(values)
     low, high = fences(plain)
     kept = np.clip(plain, low, high)
-    lowest, highest = rough.in_unit(np.array([kept.min(), kept.max()])).tolist()
+    # Not the range of these numbers: held-out ones beyond it decide how wide intervals are.
+    lowest, highest = rough.in_unit(np.array([low, high])).tolist()
+    if rough.transform == "log":
+        lowest = max(lowest, 0.0 if offset else float(np.finfo(np.float64).tiny))
     spread = float(kept.std())
     return rough.model_copy(
         update={"centre": float(kept.mean()), "spread": spread, "lowest": lowest, "highest": highest}
@@ -131,10 +142,10 @@ def find_scale(
 
 
 def fences(values: FloatArray) -> tuple[float, float]:
-    """Return the bounds beyond which a number is an outlier; none where half of the numbers are equal."""
+    """Return the bounds beyond which a number is an outlier; of these none where half of them are equal."""
     first, third = np.quantile(values, [0.25, 0.75])
     if first == third:
-        return float(values.min()), float(values.max())
+        first, third = values.min(), values.max()
     reach = FENCE * (third - first)
     return float(first - reach), float(third + reach)
 

@@ -11,12 +11,13 @@ import numpy as np
 from data_prep.errors import InputError, Skipped
 from data_prep.files.tables import table_header, table_number
 from data_prep.labelled.image_sources import ImageSource, read_image_table
-from data_prep.measure.scale import FENCE, FloatArray, fences
+from data_prep.measure.scale import FENCE, FloatArray, fences, find_scale
 from data_prep.measure.settings import MeasurePrepareSettings
 
 _UNIT = r"\s*[\[(](?P<unit>[^\])]*)[\])]"
 _COMMA = re.compile(r"[+-]?\d+,\d+\D*")
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{1,2}[-. ]?[A-Za-z]{3}([-. ]\d{2,4})?")
+_MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mai|okt|dez)"  # a unit may have three letters
+_DATE = re.compile(rf"\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}|\d{{1,2}}[-. ]{{0,2}}{_MONTH}([-. ]\d{{2,4}})?")
 _WITH_UNIT = re.compile(r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\d\s.,].*)")
 _MANY_EQUAL = 0.5
 _RANGES = 4
@@ -157,11 +158,12 @@ def _notes(sources: Sequence[ImageSource], values: FloatArray, unit: str) -> lis
             f"{count} of {len(values)} images have the value {usual:g}: one interval around one number "
             f"describes such data badly. `classify` tells {usual:g} from the rest, to be measured alone."
         )
-    low, high = fences(values)
+    plain = values if np.ptp(values) == 0 else find_scale(values).transformed(values)
+    low, high = fences(plain)
     of_unit = f" {unit}" if unit else ""
-    far = np.flatnonzero((values < low) | (values > high))
+    far = np.flatnonzero((plain < low) | (plain > high))
     if far.size:
-        worst = far[np.argmax(np.abs(values[far] - np.median(values)))]
+        worst = far[np.argmax(np.abs(plain[far] - np.median(plain)))]
         notes.append(
             f"{far.size} of {len(values)} values are farther than {FENCE:g} interquartile ranges from the "
             f"middle half, such as {values[worst]:g}{of_unit} of {sources[worst].name}: training takes them "

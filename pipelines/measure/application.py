@@ -53,8 +53,9 @@ def encoded(
     if run_folder is None:
         splits = manifest_splits(manifest, fold=settings.fold, selection_fraction=settings.selection_fraction)
         learned = np.array([one.value for one in manifest.select(splits.train)])  # type: ignore[attr-defined]
+        least = min(one.value for one in manifest.examples)
         try:
-            scale = find_scale(learned, settings.transform, manifest.unit)
+            scale = find_scale(learned, settings.transform, manifest.unit, least=least)
         except ValueError as error:
             raise InputError(f"{data.folder} cannot be trained on: {error}.") from error
         console.print(f"Numbers are learned as {scale.in_words()}", markup=False)

@@ -53,9 +53,28 @@ def test_one_outlier_of_a_million_leaves_the_others_their_places():
     assert np.ptp(scale.standardised(NORMAL)) > 1.0
 
 
+@pytest.mark.parametrize("values", [NORMAL, SKEWED, WITH_ZERO, MOST_ZERO])
+def test_numbers_beyond_those_of_the_training_stay_what_they_are(values):
+    """Those of the held-out part say how wide intervals are; cut off, 95 % of them would hold 90 %."""
+    scale, beyond = find_scale(values), np.array([0.9, 1.3]) * [values.min(), values.max()]
+    np.testing.assert_allclose(scale.in_unit(scale.standardised(beyond)), beyond, rtol=1e-9, atol=1e-9)
+
+
+def test_numbers_to_be_judged_have_a_logarithm_too():
+    assert find_scale(SKEWED, least=1.0).offset == 0.0
+    assert find_scale(SKEWED, least=0.0).offset == 0.5 * SKEWED.min()
+    assert find_scale(SKEWED, least=-1.0).transform == "none"
+    with pytest.raises(ValueError, match="numbers below 0"):
+        find_scale(SKEWED, "log", least=-1.0)
+
+
 @pytest.mark.parametrize(
     ("values", "transform", "said"),
-    [(np.full(5, 3.0), "auto", "all 5 numbers .* are 3"), (NORMAL - 40.0, "log", "numbers below 0")],
+    [
+        (np.empty(0), "auto", "found no number"),
+        (np.full(5, 3.0), "auto", "all 5 numbers .* are 3"),
+        (NORMAL - 40.0, "log", "numbers below 0"),
+    ],
 )
 def test_numbers_without_a_scale_are_refused(values, transform, said):
     with pytest.raises(ValueError, match=said):

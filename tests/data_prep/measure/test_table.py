@@ -40,9 +40,10 @@ def test_the_unit_is_in_the_header_or_an_option(tmp_path, header, settings, unit
     assert all(source.class_name.endswith(unit) for source in table.sources)
 
 
-def test_a_unit_in_every_cell_is_the_unit(tmp_path):
-    table = read(tmp_path, rows_of("1 mm", "2mm", "3.5  mm"))
-    assert (table.unit, [source.value for source in table.sources]) == ("mm", [1.0, 2.0, 3.5])
+@pytest.mark.parametrize("unit", ["mm", "ppm", "kPa", "min"])
+def test_a_unit_in_every_cell_is_the_unit(tmp_path, unit):
+    table = read(tmp_path, rows_of(f"1 {unit}", f"2{unit}", f"3.5  {unit}"))
+    assert (table.unit, [source.value for source in table.sources]) == (unit, [1.0, 2.0, 3.5])
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,7 @@ def test_a_unit_in_every_cell_is_the_unit(tmp_path):
         (("2024-05-01", "2"), "image,value", {}, "'2024-05-01', a date"),
         (("1.5.2024", "2"), "image,value", {}, "a date"),
         (("5-May", "2"), "image,value", {}, "a date"),
+        (("5. Mai", "2"), "image,value", {}, "a date"),
         (("3", "3.0"), "image,value", {}, "all 2 images have the value 3. Expected numbers that differ"),
         (("3", "4"), "image,class", {}, "found 0 columns 'value', of image, class"),
     ],
@@ -89,6 +91,8 @@ def test_what_a_person_should_know_is_noted(tmp_path):
     assert note.startswith("1 of 20 values are farther than 10 interquartile ranges")
     assert "1e+06 of 19" in note
     assert read(tmp_path, rows_of(*spread)).notes == ()
+    skewed = np.exp(np.random.default_rng(0).normal(0.0, 2.0, 60))  # learned as logarithms
+    assert read(tmp_path, rows_of(*map(str, skewed))).notes == ()
 
 
 @pytest.mark.parametrize(("within", "is_noted"), [(0.0, True), (0.5, False)])

@@ -92,6 +92,19 @@ def test_numbers_that_a_run_cannot_judge_are_refused(prepared):
         MEASURE.inputs.require_fitting(replace(data, manifest=manifest), Path("run"), run)
 
 
+@pytest.mark.parametrize(("value", "transform"), [(0.0, "log"), (-1.0, "none")])
+def test_a_run_can_judge_its_own_test_part(prepared, value, transform):
+    data = MEASURE.inputs.open(prepared)
+    (test, *_) = manifest_splits(data.manifest, selection_fraction=0.15).test
+    examples = tuple(
+        one.model_copy(update={"value": value}) if one.name == test else one for one in data.manifest.examples
+    )
+    changed = replace(data, manifest=data.manifest.model_copy(update={"examples": examples}))
+    scaled = MEASURE.inputs.encoded(changed, SETTINGS, None, Console(quiet=True))
+    assert scaled.manifest.scale.transform == transform
+    MEASURE.inputs.require_fitting(scaled, Path("run"), run_of(scaled))
+
+
 def test_equal_numbers_to_train_on_are_refused(prepared):
     data = MEASURE.inputs.open(prepared)
     equal = tuple(one.model_copy(update={"value": 2.0}) for one in data.manifest.examples)
