@@ -64,6 +64,7 @@ def export(
         raise InputError(
             f"{job.folder} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."
         )
+    _require_temperature(job, settings)
     costs = given_costs(settings, run.reported_classes, job.say)
     trained = load_model(job, head)
     temperature = run.temperature_of(head) if settings.tempered else None
@@ -125,6 +126,15 @@ def export(
         f"The {head} head{_why(job, head, settings)} is written as a bundle to {out}. Check it with: {check}",
         soft_wrap=True,
     )
+
+
+def _require_temperature(job: Job[Any, Any, Any], settings: ExportSettings) -> None:
+    """Raise `InputError` where a head of numbers shall be exported without its temperature."""
+    if job.has_real_targets and not settings.tempered:
+        raise InputError(
+            "tempered: false is of classes alone. The intervals of numbers are of deviations with their "
+            "temperature. Leave it out."
+        )
 
 
 def _print_lacking(

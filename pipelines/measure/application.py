@@ -92,9 +92,8 @@ def require_numbers(data: MeasureData, model: Path, run: MeasureRun) -> None:
 
 
 def number_server(model: HybridModel, run: MeasureRun) -> NumberServer:
-    """Return the graph that predicts one number for each image; its interval is that of the tempered head."""
-    head, fitted = model.head, run.temperature_of(model.head.name) or 1.0
-    factor = run.interval_factors[head.name][SHOWN] * fitted / head.prediction_temperature
+    """Return the graph that predicts one number for each image."""
+    factor = run.interval_factors[model.head.name][SHOWN]
     predict, resize = model.inference_function(), partial(fit_images, fit=run.images.fit)
     holders, levels = model.inference_holders, run.images.levels
     return NumberServer(run.scale, factor, predict, run.size, holders, resize, levels=levels)

@@ -28,6 +28,7 @@ from pipelines.scores.costs import REFER
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 from pipelines.scores.held_out import HELD_OUT
 from pipelines.scores.numbers import COVERAGES, SHOWN, HeldOutNumbers
+from pipelines.scores.prediction_sets import groups_needed
 
 
 class NumberPreprocessing(BaseModel):
@@ -76,6 +77,7 @@ class NumberPredictor:
         widening: What half of an interval of the bundle is times, for the coverage that is asked for.
         largest_sd: Largest standard deviation that the guarantee keeps; None without one.
         max_width: Largest width of an interval that is kept; None for any.
+        note: What to say of the coverage; empty for nothing.
     """
 
     signature: Signature
@@ -84,6 +86,7 @@ class NumberPredictor:
     widening: float
     largest_sd: float | None
     max_width: float | None
+    note: str
 
     def __call__(self, source: Source) -> Iterator[NumberPrediction]:
         """The line of a file.
@@ -97,8 +100,10 @@ class NumberPredictor:
         outputs = run_signature(
             self.signature, fit_image(image, self.size, self.bundle.images.fit), str(source.path)
         )
-        scale = self.bundle.scale
-        ends = scale.transformed(np.array([outputs["lower"], outputs["upper"]], np.float64))
+        scale, ends = self.bundle.scale, np.array([outputs["lower"], outputs["upper"]], np.float64)
+        if scale.transform == "log":  # 32 bits may round the lower end to where there is no logarithm
+            ends = np.maximum(ends, np.nextafter(np.float32(-scale.offset), np.float32(np.inf)))
+        ends = scale.transformed(ends)
         half = 0.5 * self.widening * (ends[1] - ends[0])
         plain = (np.array([ends.mean() - half, ends.mean() + half]) - scale.centre) / scale.spread
         lower, upper = scale.in_unit(plain).tolist()
@@ -129,13 +134,21 @@ def make_predictor(
         InputError: The bundle does not say how images and numbers are made, or cannot do what is asked for.
     """
     found = bundle_preprocessing(metadata, bundle, NumberPreprocessing)
-    widening, largest_sd = 1.0, None
+    widening, largest_sd, note = 1.0, None, ""
     if settings.coverage != COVERAGES[SHOWN] or settings.tolerance is not None:
         held_out = HeldOutNumbers.read(bundle / HELD_OUT)
         widening = held_out.factor(settings.coverage) / held_out.factor(COVERAGES[SHOWN])
+        groups, needed = len(np.unique(held_out.unit)), groups_needed(settings.coverage)
+        if groups < needed:
+            note = (
+                f"Warning: intervals of {100 * settings.coverage:g} % take {needed} held-out groups, but the "
+                f"bundle has {groups}: they reach as far as its largest held-out error, and may hold fewer."
+            )
         if settings.tolerance is not None:
             largest_sd = _largest_sd(held_out, found.scale, settings, metadata)
-    return NumberPredictor(signature, metadata.network_size, found, widening, largest_sd, settings.max_width)
+    return NumberPredictor(
+        signature, metadata.network_size, found, widening, largest_sd, settings.max_width, note
+    )
 
 
 def _largest_sd(
@@ -160,8 +173,10 @@ def _largest_sd(
 
 
 def _finish(done: FinishedPrediction[NumberPredictor, NumberPrediction]) -> None:
-    """Say which images are unlike those of the training."""
+    """Say which images are unlike those of the training, and what is guaranteed or is not."""
     print_outside_levels(done.sources, done.predictor.bundle.images.levels, done.console)
+    if done.predictor.note:
+        done.console.print(done.predictor.note, markup=False, soft_wrap=True)
     if (limit := done.predictor.largest_sd) is not None:
         done.console.print(
             f"Referred above a standard deviation of {limit:.4g}, by the guarantee", markup=False

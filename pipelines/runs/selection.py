@@ -76,8 +76,9 @@ class SelectedNumbers(SelectedPoints):
         """
         score, group = self.held_out(1.0, groups).score, groups[self.examples]
         several = len(np.unique(group)) > 1
-        worth = effective_observations(group, score, held_out=True) if several else 1.0
-        return float(np.sqrt((worth * np.mean(np.square(score)) + _AS_STATED) / (worth + _AS_STATED)))
+        square = np.square(score)
+        worth = effective_observations(group, square) if several else 1.0
+        return float(np.sqrt((worth * np.mean(square) + _AS_STATED) / (worth + _AS_STATED)))
 
     def held_out(self, temperature: float, groups: NDArray[np.intp]) -> HeldOutNumbers:
         """Return the predictions at a temperature, by the number of each example's group."""

@@ -58,6 +58,9 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         finally:
             disable_op_determinism()  # other tests go on without
         said["verify"] = run("verify", "bundle")
+        untempered = ["measure", "export", "--model", "run", "--out", "other", "--set", "tempered=false"]
+        refused = CliRunner().invoke(make_app(), untempered)
+        said["refused"] = f"{refused.exit_code} {refused.output}"
     said["folder"] = str(folder)
     return said
 
@@ -71,6 +74,7 @@ def test_every_step_says_what_it_did(way):
     assert "epoch 1: loss" not in way["resumed"]  # nothing is trained again
     assert "Take the" in way["evaluate"]
     assert "is good" in way["verify"]
+    assert re.match(r"2 Error: tempered: false is of classes alone", way["refused"])
     assert "20 predictions written to predictions" in way["predict"]
     assert "broken.png: unreadable" in way["predict"]
 

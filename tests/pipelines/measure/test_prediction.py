@@ -1,5 +1,6 @@
 """Lines of `measure predict`: intervals of another coverage, and what is referred."""
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,12 +9,13 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 from pydantic import ValidationError
+from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.measure.scale import TargetScale
 from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.sources import Source
-from pipelines.measure.prediction import NumberPrediction, make_predictor
+from pipelines.measure.prediction import MEASURE_PREDICTION, NumberPrediction, make_predictor
 from pipelines.measure.settings import PredictSettings
 from pipelines.scores.held_out import HELD_OUT
 from pipelines.scores.numbers import HeldOutNumbers
@@ -33,19 +35,22 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def line_of(
-    bundle: Path, scale: TargetScale = SCALE, sd: float = 0.5, **settings: object
-) -> NumberPrediction:
-    said = {"mean": 10.0, "sd": sd, "lower": 9.0, "upper": 12.0, "familiarity": 0.5}
-    metadata = SimpleNamespace(
+def metadata_of(scale: TargetScale) -> SimpleNamespace:
+    return SimpleNamespace(
         network_size=(8, 8),
         name="one",
         application="measure",
         preprocessing_settings={"images": {"fit": "crop"}, "scale": scale.model_dump()},
     )
+
+
+def line_of(
+    bundle: Path, scale: TargetScale = SCALE, sd: float = 0.5, lower: float = 9.0, **settings: object
+) -> NumberPrediction:
+    said = {"mean": 10.0, "sd": sd, "lower": lower, "upper": 12.0, "familiarity": 0.5}
     predictor = make_predictor(
         lambda **_: {name: tf.constant([value]) for name, value in said.items()},
-        metadata,
+        metadata_of(scale),
         bundle,
         PredictSettings(**settings),
         bundle,
@@ -68,6 +73,25 @@ def test_another_coverage_has_another_width(bundle):
     assert 0.5 * (line.upper + line.lower) == pytest.approx(10.5)
     logarithm = line_of(bundle, SCALE.model_copy(update={"transform": "log"}), coverage=0.5)
     assert logarithm.upper * logarithm.lower == pytest.approx(9.0 * 12.0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.1, 0.5])
+def test_an_interval_that_begins_at_the_least_possible_number_is_finite(bundle, offset):
+    """Where 32 bits round the lower end to -offset, its logarithm would make both ends NaN."""
+    scale = SCALE.model_copy(update={"transform": "log", "offset": offset})
+    line = line_of(bundle, scale, lower=-offset)
+    assert line.lower == pytest.approx(-offset, abs=1e-6)
+    assert line.upper == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize(("coverage", "is_said"), [(0.99, False), (0.999, True)])
+def test_a_coverage_that_too_few_groups_can_check_is_warned_of(bundle, coverage, is_said):
+    settings = PredictSettings(coverage=coverage)
+    predictor = make_predictor(lambda **_: {}, metadata_of(SCALE), bundle, settings, bundle)
+    console = Console(record=True, quiet=False, file=io.StringIO())
+    MEASURE_PREDICTION.finish(SimpleNamespace(predictor=predictor, sources=(), console=console))
+    said = "intervals of 99.9 % take 999 held-out groups, but the bundle has 200" in console.export_text()
+    assert said == is_said
 
 
 @pytest.mark.parametrize(("width", "decision"), [(2.9, "refer"), (3.1, "keep")])

@@ -1,5 +1,6 @@
 """What a head says of the selection part: its losses by groups, and its pools."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -89,6 +90,16 @@ def test_a_temperature_of_numbers_mends_the_deviation_that_is_stated(stated):
     deviation = temperature * stated
     expected = 0.5 * np.log(2.0 * np.pi) + np.log(deviation) + 0.5 * np.square(points.labels / deviation)
     np.testing.assert_allclose(points.losses(temperature), expected)
+
+
+def test_numbers_whose_errors_are_not_alike_in_groups_count_each():
+    """Sizes of errors are alike anywhere, as none is negative; only what groups have in common repeats."""
+    rng = np.random.default_rng(1)
+    points, groups = numbers(0.5, 10, groups=6)
+    alone = replace(points, labels=rng.normal(size=60))
+    assert selection_temperature(alone, groups=groups) == pytest.approx(
+        selection_temperature(alone, groups=[str(i) for i in range(60)]), rel=0.02
+    )
 
 
 def test_one_group_of_numbers_moves_the_temperature_a_little():
