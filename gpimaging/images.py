@@ -45,7 +45,8 @@ def image_files(images: Images) -> Iterator[list[Path]]:
 
 
 def _written(image: NDArray[Any], path: Path) -> Path:
-    if image.dtype not in (np.uint8, np.uint16) or not (image.ndim == 2 or image.shape[2:] == (3,)):
+    is_picture = image.size and (image.ndim == 2 or image.shape[2:] == (3,))
+    if image.dtype not in (np.uint8, np.uint16) or not is_picture:
         raise ValueError(
             f"{path.stem} has the shape {list(image.shape)} and the type {image.dtype}. Expected "
             "[height, width] or [height, width, 3] of uint8 or uint16: scale real numbers to 0..255 first."
@@ -76,7 +77,7 @@ def features(
 
     Raises:
         InputError: An image cannot be read, or there are no weights.
-        ValueError: There is no such network, or an array is no image.
+        ValueError: There is no such network, no image, or an array is none.
 
     Example:
         >>> features(np.zeros([2, 64, 64, 3], np.uint8), weights="none").shape
@@ -88,7 +89,11 @@ def features(
 
     of_batch = BatchPass(load_trunk(trunk, weights), (*size, 3))
     with image_files(images) as files:
-        paths = [source.path for source in find_sources(files, suffixes=IMAGE_SUFFIXES, kind="image")]
+        # Each by itself: a file that is given twice has two rows, as its labels have.
+        found = (find_sources([file], suffixes=IMAGE_SUFFIXES, kind="image") for file in files)
+        paths = [source.path for sources in found for source in sources]
+        if not paths:
+            raise ValueError("found no image; give at least one file or array")
         batches = (paths[start : start + IMAGES_AT_ONCE] for start in range(0, len(paths), IMAGES_AT_ONCE))
         return np.concatenate(
             [

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.files.images import read_image, read_levels
+from data_prep.files.images import read_image, read_levels, write_picture
 from gpimaging.images import features, image_files
 
 
@@ -33,7 +33,10 @@ def test_files_of_many_arrays_are_in_order_by_name():
         assert files == sorted(files)
 
 
-@pytest.mark.parametrize("image", [np.zeros([4, 6]), np.zeros([4, 6, 4], np.uint8), np.zeros([3], np.uint8)])
+@pytest.mark.parametrize(
+    "image",
+    [np.zeros([4, 6]), np.zeros([4, 6, 4], np.uint8), np.zeros([3], np.uint8), np.zeros([0, 4], np.uint8)],
+)
 def test_an_array_that_is_no_image_is_refused(image):
     with (
         pytest.raises(ValueError, match=r"array_0 has the shape .* Expected \[height, width\]"),
@@ -49,3 +52,15 @@ def test_features_are_those_of_the_network_whatever_else_is_in_the_batch():
     alone = features(images[-1], weights="none", size=(32, 32))
     assert together.shape == (33, 1280)
     np.testing.assert_allclose(alone[0], together[-1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_files_have_their_features_in_the_order_given_and_as_often(tmp_path):
+    for number in range(2):
+        write_picture(tmp_path / f"{number}.png", np.full([8, 8, 3], 200 * number, np.uint8))
+    first, second = features(tmp_path, weights="none", size=(32, 32))
+    files = [tmp_path / f"{number}.png" for number in (1, 0, 1)]
+    rows = features(files, weights="none", size=(32, 32))
+    np.testing.assert_allclose(rows, [second, first, second], rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="found no image"):
+        features([], weights="none")
