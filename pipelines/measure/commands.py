@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,7 +27,7 @@ def prepare(
     ],
     out: Path,
     overwrite: OverwritePrepared = False,
-) -> None:
+) -> Any:
     """Turn images with a number each, listed in a table, into shards for training."""
     from data_prep.measure.prepare import prepare_measure  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
@@ -38,6 +38,7 @@ def prepare(
     written = f"{manifest.num_examples} images of {manifest.size[0]} x {manifest.size[1]}{of_unit}"
     facts = describe_classes(result, manifest.examples, manifest.notes)
     print_prepared(written, facts, result.skipped, out, call.console)
+    return manifest
 
 
 COMMANDS = application_commands(

@@ -46,6 +46,8 @@ def recheck_guarantees(
     """
     metadata = load_metadata(model)
     record = metadata.guarantee
+    if not metadata.class_names:
+        raise InputError(f"{model}: predicts no classes, and only guarantees of these are checked again.")
     if record is None:
         raise InputError(f"{model}: holds no guarantees. Train on with --resume, and export again.")
     limits = asked_limits(settings, metadata.class_names)

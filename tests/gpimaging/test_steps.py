@@ -74,6 +74,17 @@ def test_a_step_returns_what_it_made(tmp_path, write_classes):
     assert (tmp_path / "out" / "manifest.json").is_file()
 
 
+def test_numbers_are_prepared_too(tmp_path, write_classes):
+    images: Path = write_classes(tmp_path / "images")
+    files = sorted(path.relative_to(images).as_posix() for path in images.rglob("*.png"))
+    rows = [f"{file},{number}" for number, file in enumerate(files)]
+    (tmp_path / "table.csv").write_text("\n".join(["image,value", *rows]), encoding="utf-8")
+    manifest = gpimaging.measure.prepare(
+        images=images, table=tmp_path / "table.csv", out=tmp_path / "out", size=(16, 24), quiet=True
+    )
+    assert sorted(one.value for one in manifest.examples) == list(range(len(files)))
+
+
 def test_nothing_is_printed_quietly(tmp_path, write_classes, capsys):
     images: Path = write_classes(tmp_path / "images")
     gpimaging.classify.prepare(images=images, out=tmp_path / "out", jobs=1, quiet=True)

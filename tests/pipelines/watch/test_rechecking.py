@@ -91,6 +91,16 @@ def test_a_bundle_without_guarantees(place):
     assert "holds no guarantees. Train on with --resume" in done.output
 
 
+def test_a_bundle_of_numbers_is_no_case_for_it(place):
+    table = place.predictions("new", [0.5])
+    (place.folder / "labels.csv").write_text("image,class\nnew/0.png,benign")
+    place.bundle.rename(place.folder / "other")
+    write_bundle(place.bundle, guarantee=None, class_names=())
+    done = place.run("recheck", table, labels=place.folder / "labels.csv", max_error=0.02)
+    assert done.exit_code == 2
+    assert "predicts no classes" in done.output
+
+
 def test_guarantees_of_classes_are_of_what_predict_kept(place):
     settings = {"max_error": ["malignant=0.1"], "max_false": ["benign=0.1"]}
     options = {"max_error": "malignant=0.1", "settings": settings}  # all are called benign, and kept
