@@ -99,7 +99,8 @@ def find_scale(
         least: Smallest number that is to be judged, which must have a logarithm, too.
 
     Raises:
-        ValueError: There are none, they are all equal, or the logarithm is asked for with numbers below 0.
+        ValueError: There are none, they are all equal or too far apart, or the logarithm is asked for with
+            numbers below 0.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -132,10 +133,16 @@ def find_scale(
     low, high = fences(plain)
     kept = np.clip(plain, low, high)
     # Not the range of these numbers: held-out ones beyond it decide how wide intervals are.
-    lowest, highest = rough.in_unit(np.array([low, high])).tolist()
+    with np.errstate(over="ignore"):
+        lowest, highest = rough.in_unit(np.array([low, high])).tolist()
+        spread = float(kept.std())
+    if not (spread > 0.0 and np.isfinite([spread, lowest, highest]).all()):
+        raise ValueError(
+            f"the numbers from {values.min():g} to {values.max():g} are too small or too far apart to be "
+            "computed with. Take another unit, or their logarithms"
+        )
     if rough.transform == "log":
         lowest = max(lowest, 0.0 if offset else float(np.finfo(np.float64).tiny))
-    spread = float(kept.std())
     return rough.model_copy(
         update={"centre": float(kept.mean()), "spread": spread, "lowest": lowest, "highest": highest}
     )

@@ -84,7 +84,11 @@ def read_measured(images: Path, table: Path, settings: MeasurePrepareSettings) -
         replace(source, class_name=name, value=value)
         for source, name, value in zip(sources, ranges, values, strict=True)
     )
-    return MeasuredTable(measured, tuple(skipped), unit, tuple(_notes(measured, numbers, unit)))
+    try:
+        plain = numbers if np.ptp(numbers) == 0 else find_scale(numbers).transformed(numbers)
+    except ValueError as error:
+        raise InputError(f"{table}: {error}.") from error
+    return MeasuredTable(measured, tuple(skipped), unit, tuple(_notes(measured, numbers, plain, unit)))
 
 
 def _column(table: Path, settings: MeasurePrepareSettings) -> tuple[str, str]:
@@ -149,8 +153,8 @@ def _ranges(values: FloatArray, unit: str) -> list[str]:
     return [names[number] for number in place.tolist()]
 
 
-def _notes(sources: Sequence[ImageSource], values: FloatArray, unit: str) -> list[str]:
-    """Return what a person should know of the numbers."""
+def _notes(sources: Sequence[ImageSource], values: FloatArray, plain: FloatArray, unit: str) -> list[str]:
+    """Return what a person should know of the numbers, which are `plain` as they are learned."""
     notes = []
     (usual, count), *_ = Counter(values.tolist()).most_common(1)
     if len(values) > count > _MANY_EQUAL * len(values):
@@ -158,7 +162,6 @@ def _notes(sources: Sequence[ImageSource], values: FloatArray, unit: str) -> lis
             f"{count} of {len(values)} images have the value {usual:g}: one interval around one number "
             f"describes such data badly. `classify` tells {usual:g} from the rest, to be measured alone."
         )
-    plain = values if np.ptp(values) == 0 else find_scale(values).transformed(values)
     low, high = fences(plain)
     of_unit = f" {unit}" if unit else ""
     far = np.flatnonzero((plain < low) | (plain > high))

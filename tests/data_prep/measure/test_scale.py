@@ -72,6 +72,9 @@ def test_numbers_to_be_judged_have_a_logarithm_too():
     ("values", "transform", "said"),
     [
         (np.empty(0), "auto", "found no number"),
+        (1e200 * NORMAL, "none", "too far apart"),
+        (1e-200 * NORMAL, "none", "too small"),
+        (10.0 ** np.arange(-300, 300, 50), "log", "too far apart"),
         (np.full(5, 3.0), "auto", "all 5 numbers .* are 3"),
         (NORMAL - 40.0, "log", "numbers below 0"),
     ],

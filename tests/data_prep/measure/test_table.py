@@ -59,6 +59,7 @@ def test_a_unit_in_every_cell_is_the_unit(tmp_path, unit):
         (("5-May", "2"), "image,value", {}, "a date"),
         (("5. Mai", "2"), "image,value", {}, "a date"),
         (("3", "3.0"), "image,value", {}, "all 2 images have the value 3. Expected numbers that differ"),
+        (("1e200", "-1e200", "0"), "image,value", {}, "too far apart to be computed with. Take another unit"),
         (("3", "4"), "image,class", {}, "found 0 columns 'value', of image, class"),
     ],
 )
