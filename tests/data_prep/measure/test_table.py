@@ -40,7 +40,7 @@ def test_the_unit_is_in_the_header_or_an_option(tmp_path, header, settings, unit
     assert all(source.class_name.endswith(unit) for source in table.sources)
 
 
-@pytest.mark.parametrize("unit", ["mm", "ppm", "kPa", "min"])
+@pytest.mark.parametrize("unit", ["mm", "ppm", "kPa", "min", "%", "°C", "m2"])
 def test_a_unit_in_every_cell_is_the_unit(tmp_path, unit):
     table = read(tmp_path, rows_of(f"1 {unit}", f"2{unit}", f"3.5  {unit}"))
     assert (table.unit, [source.value for source in table.sources]) == (unit, [1.0, 2.0, 3.5])
@@ -82,6 +82,13 @@ def test_what_is_no_number_is_left_out_with_a_reason(tmp_path):
         "the value of 02 is 'nan', no finite number. Correct it.",
         "the value of 03 is 'inf', no finite number. Correct it.",
     ]
+
+
+@pytest.mark.parametrize("ending", ["'000", "±1", ":30", " e5", "x10", " 000"])
+def test_what_follows_a_number_and_is_no_unit_is_left_out(tmp_path, ending):
+    table = read(tmp_path, rows_of("1", "2", f"3{ending}", f"4{ending}"))
+    assert (table.unit, [source.value for source in table.sources]) == ("", [1.0, 2.0])
+    assert len(table.skipped) == 2
 
 
 def test_what_a_person_should_know_is_noted(tmp_path):
