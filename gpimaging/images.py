@@ -28,12 +28,14 @@ def image_files(images: Images) -> Iterator[list[Path]]:
         images: Paths are taken as they are; arrays are uint8 or uint16, of colour as RGB.
 
     Raises:
-        ValueError: An array has another shape or type; the message names it.
+        ValueError: There are no images, or an array has another shape or type; the message names it.
     """
     if isinstance(images, str | Path):
         yield [Path(images)]
         return
     several = [images] if isinstance(images, np.ndarray) and images.ndim < 4 else list(images)
+    if not several:
+        raise ValueError("Found no images. Pass files, folders or arrays, one at least.")
     with TemporaryDirectory(prefix="gpimaging-") as folder:
         width = len(str(len(several)))
         yield [

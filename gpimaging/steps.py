@@ -94,7 +94,7 @@ def _function(application: str, step: str, command: Command) -> Callable[..., An
     run.__doc__ = command.function.__doc__
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            *(option.replace(kind=option.KEYWORD_ONLY) for option in own),
+            *(option.replace(kind=option.KEYWORD_ONLY, annotation=_kind(option)) for option in own),
             *(
                 inspect.Parameter(
                     key, inspect.Parameter.KEYWORD_ONLY, default=field.get_default(call_default_factory=True)
@@ -115,11 +115,15 @@ def _require_known(name: str, given: Mapping[str, Any], known: set[str]) -> None
             raise TypeError(f"{name}() has no argument {key!r}.{meant}")
 
 
+def _kind(option: inspect.Parameter) -> Any:
+    """Return the type of an option without what the command line adds to it."""
+    kind = option.annotation
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
+
+
 def _as_annotated(value: Any, option: inspect.Parameter) -> Any:
     """Return paths as `Path`, and one path where several may be given as a list."""
-    kind = option.annotation
-    if typing.get_origin(kind) is typing.Annotated:
-        kind = typing.get_args(kind)[0]
+    kind = _kind(option)
     if value is None:
         return None
     if typing.get_origin(kind) is list:

@@ -45,6 +45,12 @@ def test_an_array_that_is_no_image_is_refused(image):
         pass
 
 
+@pytest.mark.parametrize("images", [[], np.zeros([0, 4, 6, 3], np.uint8)])
+def test_no_images_at_all_are_refused(images):
+    with pytest.raises(ValueError, match="Found no images"), image_files(images):
+        pass
+
+
 @pytest.mark.slow
 def test_features_are_those_of_the_network_whatever_else_is_in_the_batch():
     images = np.random.default_rng(0).integers(0, 256, (33, 40, 40, 3)).astype(np.uint8)

@@ -32,6 +32,7 @@ def test_help_has_the_text_of_the_command_and_its_defaults():
     assert train.__name__ == "train"
     assert train.__doc__.startswith("Train the network with each head")
     assert inspect.signature(train).parameters["resume"].default is False
+    assert "OptionInfo" not in str(inspect.signature(train))
     assert inspect.signature(train).parameters["data"].default is inspect.Parameter.empty
 
 
