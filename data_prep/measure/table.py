@@ -99,11 +99,12 @@ def _column(table: Path, settings: MeasurePrepareSettings) -> tuple[str, str]:
     matches = [matched for name in names if (matched := pattern.fullmatch(name))]
     if len(matches) != 1:
         raise InputError(
-            f"{table}: found {len(matches)} columns {settings.column!r}, of {', '.join(names)[:80]}. "
-            "Expected one with the number of each image, such as value or value [mm]. Rename it, or pass "
-            "--column."
+            f"{table}: found {len(matches)} columns {settings.column!r}, of "
+            f"{', '.join(names)[:80] or 'none at all'}. Expected one with the number of each image, such as "
+            "value or value [mm]. Rename it, or pass --column."
         )
-    in_header = (matches[0]["unit"] or "").strip()
+    said = re.search(f"{_UNIT}$", matches[0][0])  # also where --column is the whole header
+    in_header = said["unit"].strip() if said else ""
     if settings.unit and in_header and settings.unit != in_header:
         raise InputError(
             f"--unit {settings.unit}: the header of {table} says {in_header}. Leave one of them out."

@@ -29,6 +29,7 @@ def rows_of(*texts: str) -> list[str]:
         ("image,value", {}, ""),
         ("image,Value (mm)", {}, "mm"),
         ("image,value [mm]", {"unit": "mm"}, "mm"),
+        ("image,value [mm]", {"column": "value [mm]"}, "mm"),
         ("image,area [µm²]", {"column": "area"}, "µm²"),
         ("image,value", {"unit": "g"}, "g"),
     ],
@@ -61,6 +62,7 @@ def test_a_unit_in_every_cell_is_the_unit(tmp_path, unit):
         (("3", "3.0"), "image,value", {}, "all 2 images have the value 3. Expected numbers that differ"),
         (("1e200", "-1e200", "0"), "image,value", {}, "too far apart to be computed with. Take another unit"),
         (("3", "4"), "image,class", {}, "found 0 columns 'value', of image, class"),
+        ((), "", {}, "found 0 columns 'value', of none at all"),
     ],
 )
 def test_what_would_be_guessed_wrongly_is_refused(tmp_path, texts, header, settings, said):
