@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from pydantic import BaseModel
+from rich.markup import escape
 
 from data_prep.errors import InputError
 from data_prep.files.tables import whole_number
@@ -40,7 +41,7 @@ def setting_options(cls: type[BaseModel]) -> dict[str, inspect.Parameter]:
         annotation = kind if kind in _READ_BY_TYPER else list[str] if _is_repeated(kind) else str
         flag = _flag(name.removesuffix("s") if _is_repeated(kind) else name)
         shown = purpose.replace("{default}", str(cls.model_fields[name].default))
-        option = typer.Option(flag, metavar=metavar or None, help=shown)
+        option = typer.Option(flag, metavar=metavar or None, help=escape(shown))
         parameters[name] = inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
