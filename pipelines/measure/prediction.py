@@ -134,18 +134,17 @@ def make_predictor(
         InputError: The bundle does not say how images and numbers are made, or cannot do what is asked for.
     """
     found = bundle_preprocessing(metadata, bundle, NumberPreprocessing)
-    widening, largest_sd, note = 1.0, None, ""
-    if settings.coverage != COVERAGES[SHOWN] or settings.tolerance is not None:
-        held_out = HeldOutNumbers.read(bundle / HELD_OUT)
-        widening = held_out.factor(settings.coverage) / held_out.factor(COVERAGES[SHOWN])
-        groups, needed = len(np.unique(held_out.unit)), groups_needed(settings.coverage)
-        if groups < needed:
-            note = (
-                f"Warning: intervals of {100 * settings.coverage:g} % take {needed} held-out groups, but the "
-                f"bundle has {groups}: they reach as far as its largest held-out error, and may hold fewer."
-            )
-        if settings.tolerance is not None:
-            largest_sd = _largest_sd(held_out, found.scale, settings, metadata)
+    largest_sd, note = None, ""
+    held_out = HeldOutNumbers.read(bundle / HELD_OUT)
+    widening = held_out.factor(settings.coverage) / held_out.factor(COVERAGES[SHOWN])
+    groups, needed = len(np.unique(held_out.unit)), groups_needed(settings.coverage)
+    if groups < needed:
+        note = (
+            f"Warning: intervals of {100 * settings.coverage:g} % take {needed} held-out groups, but the "
+            f"bundle has {groups}: they reach as far as its largest held-out error, and may hold fewer."
+        )
+    if settings.tolerance is not None:
+        largest_sd = _largest_sd(held_out, found.scale, settings, metadata)
     return NumberPredictor(
         signature, metadata.network_size, found, widening, largest_sd, settings.max_width, note
     )
@@ -160,13 +159,12 @@ def _largest_sd(
         InputError: The held-out data cannot guarantee it.
     """
     mean, sd = scale.moments(held_out.mean, held_out.deviation)
+    max_error = 0.05 if settings.max_error is None else settings.max_error
     is_off = np.abs(mean - scale.in_unit(held_out.truth)) > (settings.tolerance or 0.0)
-    found = referral_threshold(
-        SelectiveErrors(sd, is_off.astype(np.float64), held_out.unit), settings.max_error
-    )
+    found = referral_threshold(SelectiveErrors(sd, is_off.astype(np.float64), held_out.unit), max_error)
     if found.threshold is None:
         raise InputError(
-            f"--tolerance {settings.tolerance} with --max-error {settings.max_error} cannot be guaranteed: "
+            f"--tolerance {settings.tolerance} with --max-error {max_error} cannot be guaranteed: "
             f"of the held-out data of {metadata.name}, {found.reason}. Allow more, or pass --max-width."
         )
     return found.threshold

@@ -84,7 +84,7 @@ class PredictSettings(BaseModel):
         "coverage": ("", "Share of what is like the held-out data whose interval holds the number; 0.9."),
         "max_width": ("", "Refer an image to a person whose interval is wider, in the unit."),
         "tolerance": ("", "Refer images until the error of most others is at most this, in the unit."),
-        "max_error": ("", "Share of those others whose error may be larger; 0.05."),
+        "max_error": ("", "With --tolerance: share of those others whose error may be larger; 0.05."),
         "keep_unfamiliar": ("", "Do not refer what is unlike all of the training data."),
     }
 
@@ -105,10 +105,23 @@ class PredictSettings(BaseModel):
         description="Refer predictions until at most max_error of the others are farther from the truth than "
         "this, in the unit, with 95 % confidence by the held-out data; null guarantees nothing.",
     )
-    max_error: float = Field(
-        default=0.05, gt=0, lt=1, description="Share of what is kept that may be farther off than tolerance."
+    max_error: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Share of what is kept that may be farther off than tolerance, without which it says "
+        "nothing; null is 0.05.",
     )
     keep_unfamiliar: bool = Field(
         default=False,
         description="Whether what is unlike all of the training data is kept, and not referred to a person.",
     )
+
+    @model_validator(mode="after")
+    def _check_guarantee(self) -> Self:
+        if self.max_error is not None and self.tolerance is None:
+            raise ValueError(
+                f"max_error: {self.max_error} is the share of errors beyond tolerance, and there is no "
+                "tolerance. Pass the largest error that does not count, in the unit, with --tolerance"
+            )
+        return self

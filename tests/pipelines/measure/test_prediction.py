@@ -110,6 +110,18 @@ def test_what_cannot_be_guaranteed_is_refused(bundle):
         line_of(bundle, tolerance=0.001)
 
 
+def test_few_groups_are_warned_of_without_a_coverage_too(bundle):
+    ones, units = np.ones(8), np.arange(8)
+    HeldOutNumbers(0.0 * ones, ones, ones, units).write(bundle / HELD_OUT)
+    predictor = make_predictor(lambda **_: {}, metadata_of(SCALE), bundle, PredictSettings(), bundle)
+    assert "intervals of 90 % take 9 held-out groups, but the bundle has 8" in predictor.note
+
+
+def test_a_share_of_errors_without_a_tolerance_is_refused():
+    with pytest.raises(ValidationError, match="there is no tolerance"):
+        PredictSettings(max_error=0.05)
+
+
 def test_what_is_unfamiliar_is_referred():
     line = NumberPrediction(file="a", mean=1.0, familiarity=0.001, unfamiliar=True, referred=False)
     assert line.ruled(LineRules(0.0, keep_unfamiliar=False)).decision == "refer"
@@ -118,6 +130,6 @@ def test_what_is_unfamiliar_is_referred():
 
 
 def test_settings_out_of_range_are_refused():
-    for settings in ({"coverage": 1.0}, {"max_width": 0.0}, {"max_error": 0.0}):
+    for settings in ({"coverage": 1.0}, {"max_width": 0.0}, {"max_error": 0.0, "tolerance": 1.0}):
         with pytest.raises(ValidationError):
             PredictSettings(**settings)
