@@ -4,8 +4,10 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
+from rich.markup import render
 
 from data_prep.errors import InputError
+from data_prep.measure.settings import MeasurePrepareSettings
 from data_prep.splits.settings import SPLIT_OPTIONS, SplitSettings
 from pipelines.cli import APPLICATIONS
 from pipelines.command.options import read_options, setting_options
@@ -127,3 +129,8 @@ def test_help_says_the_default_of_the_application(application):
             _, option = get_args(setting_options(command.settings)["test_fraction"].annotation)
             default = command.settings.model_fields["test_fraction"].default
             assert option.help.endswith(f"without folds and lists; else {default}.")
+
+
+def test_help_shows_square_brackets():
+    _, option = get_args(setting_options(MeasurePrepareSettings)["unit"].annotation)
+    assert render(option.help).plain.endswith("value [mm].")
