@@ -447,8 +447,9 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             schedule = replace(schedule, monitored=LOSS)
         elif isinstance(model.head, GPHead) and not model.network.trainable_weights:
             schedule = replace(schedule, epochs=0)  # there is no network to move with the head
-        elif self.is_fold and name == starting_head():
-            schedule = replace(schedule, epochs=0)  # as the pretraining left it at its best
+        elif self.is_fold and name == starting_head() and model.head.is_classifier:
+            # As the pretraining left it at its best; of numbers it would be less sure than that of the run.
+            schedule = replace(schedule, epochs=0)
         progress = EpochProgress(job.console, name, schedule.epochs, self.steps_per_epoch)
         try:
             state = train_stage(

@@ -114,3 +114,16 @@ def test_a_user_may_do_without(folder):
     assert not (folder / "without" / "folds").exists()
     guarantees = json.loads((folder / "without" / "guarantees.json").read_text())
     assert {entry["record"]["units"] for entry in guarantees["heads"]} == {6}
+
+
+def test_the_linear_head_of_numbers_learns_as_long_in_a_fold_as_in_the_run(folder, tmp_path):
+    names = sorted(path.relative_to(folder / "images") for path in (folder / "images").glob("*/*.png"))
+    levels = [float(cv2.imread(str(folder / "images" / name)).mean()) for name in names]
+    rows = [f"{name},{level}" for name, level in zip(names, levels, strict=True)]
+    (tmp_path / "levels.csv").write_text("\n".join(["image,value", *rows]), encoding="utf-8")
+    where = ("--images", folder / "images", "--table", tmp_path / "levels.csv", "--out", tmp_path / "data")
+    run("measure", "prepare", *where, "--size", "16x16")
+    out = tmp_path / "run"
+    run("measure", "train", "--data", tmp_path / "data", "--out", out, *settings(heads="[linear]"))
+    states = [*out.glob("heads/linear/state.json"), *out.glob("folds/*/heads/linear/state.json")]
+    assert [json.loads(path.read_text())["epochs_done"] for path in states] == [1] * 6
