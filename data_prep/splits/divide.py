@@ -94,7 +94,7 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
         if len(set(groups.values())) < 2:
             raise InputError(
                 f"Only one group of {len(groups)} training examples: no selection part can be taken out of "
-                "it. Prepare more data, choose another group_pattern, or set selection_fraction to 0."
+                "it. Prepare more data, or choose other groups."
             )
         if isinstance(manifest, LabelledManifest):
             labels = {e.name: e.label for e in manifest.examples}
@@ -103,8 +103,7 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
             if not selection:  # it would take away all there is of a class
                 raise InputError(
                     f"Each class has one group of the {len(groups)} training examples at most: no selection "
-                    "part can be taken out of them. Prepare more data, choose other groups, or set "
-                    "selection_fraction to 0."
+                    "part can be taken out of them. Prepare more data, or choose other groups."
                 )
         else:
             selection = _fraction_blocks(groups, selection_fraction)
