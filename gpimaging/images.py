@@ -94,8 +94,6 @@ def features(
         # Each by itself: a file that is given twice has two rows, as its labels have.
         found = (find_sources([file], suffixes=IMAGE_SUFFIXES, kind="image") for file in files)
         paths = [source.path for sources in found for source in sources]
-        if not paths:
-            raise ValueError("found no image; give at least one file or array")
         batches = (paths[start : start + IMAGES_AT_ONCE] for start in range(0, len(paths), IMAGES_AT_ONCE))
         return np.concatenate(
             [
