@@ -16,6 +16,7 @@ from tests.gpmodels.random_units import as_reference, randomize
 
 class TestSVGPHeadContract(LayerContract):
     head_class = SVGPHead
+    has_long_checks = True
     settings = {"num_inducing": 5}  # noqa: RUF012
     trainable_values = 5 * NUM_FEATURES + NUM_FEATURES + 1 + 5 + 5 * 6 // 2
 
