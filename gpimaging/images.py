@@ -69,7 +69,7 @@ def features(
 
     Args:
         images: Files, folders or arrays; see `Images`.
-        trunk: Name of the network; see docs/trunks.md.
+        trunk: Name of the network; see docs/pretrained.md.
         weights: `"imagenet"`, or a file of the network's weights.
         size: Height and width that the network sees, pixels.
         fit: How images get that size: `"crop"` or `"pad"`.
