@@ -40,15 +40,15 @@ def test_near_the_refit_and_twice_as_near_as_logits_alone(name, class_kernels, m
     """Weights up to 3 make a single point matter more than it does in use."""
     head = make_head(name, num_classes=3, class_kernels=class_kernels, mean=mean)
     points = make_problem(head, 40)
-    refit = refit_classes(head, points, steps=100)
-    refit(points.weight)
+    refit, steps = refit_classes(head, points), tf.constant(100)
+    refit(points.weight, steps)
     together, alone = densities(head, points), densities_alone(head, points)
     rows = np.flatnonzero(points.weight.numpy() > 0)[:16]
     refits = []
     for n in rows:
         weight = points.weight.numpy().copy()
         weight[n] = 0.0
-        refit(tf.constant(weight))
+        refit(tf.constant(weight), steps)
         latent = head.routed_latent(points.x[n : n + 1], points.expert[n : n + 1])
         refits.append(head.log_predictive_density(latent, points.y[n : n + 1]).numpy()[0])
     error, error_alone = (
