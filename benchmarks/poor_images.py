@@ -44,7 +44,7 @@ DUPLICATE = "near-duplicate of another"
 
 
 def ours(paths: list[Path]) -> dict[str, set[int]]:
-    """Return the rows of the images that we name, by what they are."""
+    """Return the images that `explore` names, by the fault that it names."""
     images = [read_image(file) for file in paths]
     poor = poor_images([measure_quality(image) for image in images])
     levels = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32) for image in images]

@@ -1,4 +1,4 @@
-"""How well an SVGP head on a trunk's features tells what it never saw, by what its linear mean is.
+"""How well an SVGP head on a trunk's features recognises what it never saw, with three linear means.
 
     python -m benchmarks.unfamiliar_features --images FOLDER --foreign FOLDER [--groups FILE.csv] --seeds 3 \
         --out benchmarks/results/unfamiliar_features/NAME
@@ -134,8 +134,8 @@ def main() -> None:
             for name, mean in MEANS.items():
                 found[name].append(judge(images, foreign.features, left_out, mean, seed))
                 print(seed, left_out, name, np.round(found[name][-1], 3), flush=True)
-    told = [f"{kind}: {name}" for kind in ("left out", "foreign") for name in UNCERTAINTIES]
-    columns = ["NLL", "NLL + T", *told]
+    aurocs = [f"{kind}: {name}" for kind in ("left out", "foreign") for name in UNCERTAINTIES]
+    columns = ["NLL", "NLL + T", *aurocs]
     rows = []
     for name, values in found.items():
         means = (f"{value:.3f}" for value in np.mean(values, axis=0))

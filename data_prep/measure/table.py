@@ -1,4 +1,4 @@
-"""Reading a table of images and numbers, which nobody has checked."""
+"""Reading an untrusted table of images and numbers."""
 
 import re
 from collections import Counter
@@ -156,7 +156,7 @@ def _ranges(values: FloatArray, unit: str) -> list[str]:
 
 
 def _notes(sources: Sequence[ImageSource], values: FloatArray, plain: FloatArray, unit: str) -> list[str]:
-    """Return what a person should know of the numbers, which are `plain` as they are learned."""
+    """Return notes on the numbers; `plain` holds them as the model learns them."""
     notes = []
     (usual, count), *_ = Counter(values.tolist()).most_common(1)
     if len(values) > count > _MANY_EQUAL * len(values):
