@@ -1,7 +1,6 @@
 """`prepare_sonar` from folders of files to a prepared folder, with good and with bad input."""
 
 import csv
-import json
 import re
 import shutil
 import subprocess
@@ -27,47 +26,10 @@ from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
 from data_prep.sonar.sources import find_annotated_images, source_name
 from data_prep.splits.divide import manifest_splits
 from tests.data_prep.dicom_files import write_dicom
+from tests.data_prep.sonar.sonar_files import MINES, box_table, speckle
 
 LOG = SpeckleNormalisation()
 SMALL = SonarPrepareSettings(size=(8, 8))
-MINES = {"line_1": [(10, 20), (70, 40)], "line_2": [(50, 1)], "line_3": []}
-"""Left and upper borders of bright squares of 6 pixels in images of 96 x 64."""
-
-
-def speckle(seed: int, size: tuple[int, int]) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    smooth = np.kron(generator.uniform(0.5, 2, (4, 4)), np.ones((size[0] // 4, size[1] // 4)))
-    return np.clip(generator.rayleigh(25, size) * smooth, 1, 254).astype(np.uint8)
-
-
-@pytest.fixture
-def class_folders(tmp_path: Path) -> Path:
-    """Twelve different snapshots of 20 x 24 pixels, two thirds of them mines."""
-    folder = tmp_path / "snapshots"
-    for number in range(12):
-        path = folder / ("rock" if number % 3 == 0 else "mine") / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(speckle(number, (20, 24))).save(path)
-    return folder
-
-
-@pytest.fixture
-def full_images(tmp_path: Path) -> Path:
-    folder = tmp_path / "lines"
-    folder.mkdir()
-    for seed, (name, corners) in enumerate(MINES.items()):
-        levels = speckle(seed, (64, 96)) // 3
-        for left, top in corners:
-            levels[top : top + 6, left : left + 6] = 250
-        Image.fromarray(levels).save(folder / f"{name}.png")
-    return folder
-
-
-def box_table(folder: Path, rows: str = "") -> Path:
-    path = folder.parent / "boxes.csv"
-    lines = [f"{name}.png,{x},{y},6,6,mine" for name, corners in MINES.items() for x, y in corners]
-    path.write_text("\n".join(["image,x,y,w,h,class", *lines, "line_3.png,,,,,", rows]))
-    return path
 
 
 def records(out: Path, result: PrepareResult) -> dict[str, tuple[np.ndarray, str]]:
@@ -290,33 +252,6 @@ def test_bad_files_and_boxes_are_listed_and_the_rest_is_prepared(full_images: Pa
         assert re.search(pattern, reason), reason
 
 
-def test_boxes_that_all_lie_outside_say_so(full_images: Path, tmp_path: Path) -> None:
-    """As those of YOLO files do that have pixels for shares."""
-    (tmp_path / "boxes").mkdir()
-    (tmp_path / "boxes" / "classes.txt").write_text("mine\nrock\n")
-    for image in sorted(full_images.glob("*.png")):
-        (tmp_path / "boxes" / f"{image.stem}.txt").write_text("0 100 100 20 20\n")
-    said = r"no object in any of 3 images(.|\n)*3 of 3 boxes were left out \(reaches outside the image: 3\)"
-    with pytest.raises(InputError, match=said):
-        prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=tmp_path / "boxes")
-
-
-def test_corners_that_are_called_width_and_height_are_suspected(full_images: Path, tmp_path: Path) -> None:
-    table = box_table(full_images)
-    as_corners = [
-        f"{name}.png,{x},{y},{x + 6},{y + 6},mine" for name, corners in MINES.items() for x, y in corners
-    ]
-    table.write_text("\n".join(["image,x,y,w,h,class", *as_corners]))
-    result = prepare_sonar(full_images, tmp_path / "wrong", SMALL, annotations=table)
-    assert [
-        note for note in result.notes if "boxes were left out" in note and "in columns x1,y1,x2,y2" in note
-    ]
-    table.write_text(table.read_text().replace("x,y,w,h", "x1,y1,x2,y2"))
-    result = prepare_sonar(full_images, tmp_path / "right", SMALL, annotations=table)
-    assert not [note for note in result.notes if "left out" in note]
-    assert result.manifest.class_names == ("background", "mine")
-
-
 def test_an_object_too_long_for_a_snapshot_is_listed(full_images: Path, tmp_path: Path) -> None:
     Image.fromarray(speckle(9, (8, 2760))).save(full_images / "line_4.png")
     rows = "line_4.png,0,0,2730,8,mine\nline_4.png,0,0,2735,8,pipeline"  # with context 1.5
@@ -478,25 +413,6 @@ def test_folders_that_are_not_as_expected(full_images: Path, tmp_path: Path) -> 
 def test_settings_that_contradict_each_other(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         SonarPrepareSettings(**settings)
-
-
-def test_coco_boxes_of_images_of_another_size_are_left_out(full_images: Path, tmp_path: Path) -> None:
-    images = [{"id": name, "file_name": f"{name}.png", "height": 64, "width": 96} for name in MINES]
-    images[1]["height"] = 65
-    boxes = [
-        {"image_id": name, "category_id": 3, "bbox": [x, y, 6, 6]}
-        for name, corners in MINES.items()
-        for x, y in corners
-    ]
-    boxes[0]["iscrowd"] = 1
-    content = {"images": images, "annotations": boxes, "categories": [{"id": 3, "name": "mine"}]}
-    (tmp_path / "boxes.json").write_text(json.dumps(content))
-    result = prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=tmp_path / "boxes.json")
-    expected = sum(len(corners) for corners in MINES.values()) - len(MINES["line_2"])
-    mine = result.manifest.class_names.index("mine")
-    assert sum(example.label == mine for example in result.manifest.examples) == expected
-    assert any("but annotated with" in entry.reason for entry in result.skipped)
-    assert any(note.startswith("1 boxes have iscrowd=1") for note in result.notes)
 
 
 @pytest.mark.parametrize("kind", ["float", "dicom"])
