@@ -102,7 +102,16 @@ Limits = Annotated[
 """Shares of mistakes that are allowed, of all classes or of single ones."""
 
 
-class ReferralSettings(BaseModel):
+class FamiliaritySettings(BaseModel):
+    """What is done to unfamiliar inputs."""
+
+    keep_unfamiliar: bool = Field(
+        default=False,
+        description="Whether what is unlike all of the training data is kept, and not referred to a person.",
+    )
+
+
+class ReferralSettings(FamiliaritySettings):
     """What all predict steps have alike; each adds `refer_above` with what it refers."""
 
     max_error: Limits = Field(
@@ -118,10 +127,6 @@ class ReferralSettings(BaseModel):
         lt=1,
         description="Refer this share of what is like the held-out data of the training, the most uncertain "
         "first; null refers none for that.",
-    )
-    keep_unfamiliar: bool = Field(
-        default=False,
-        description="Whether what is unlike all of the training data is kept, and not referred to a person.",
     )
 
     @model_validator(mode="after")

@@ -2,11 +2,12 @@
 
 from typing import ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.measure.scale import TargetScale
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
+from pipelines.command.referral import FamiliaritySettings
 from pipelines.labelled.settings import ExampleTrainSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings, HeadName
 from pipelines.trunks.settings import ImageNetworkName, TrunkRun, TrunkSettings
@@ -75,7 +76,7 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
         return self
 
 
-class PredictSettings(BaseModel):
+class PredictSettings(FamiliaritySettings):
     """Settings of `measure predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -111,10 +112,6 @@ class PredictSettings(BaseModel):
         lt=1,
         description="Share of what is kept that may be farther off than tolerance, without which it says "
         "nothing; null is 0.05.",
-    )
-    keep_unfamiliar: bool = Field(
-        default=False,
-        description="Whether what is unlike all of the training data is kept, and not referred to a person.",
     )
 
     @model_validator(mode="after")
