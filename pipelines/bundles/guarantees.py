@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from data_prep.errors import InputError
 from pipelines.command.referral import ReferralSettings
 from pipelines.scores.guarantee_sizes import TABLE_ERRORS, units_needed
+
+if TYPE_CHECKING:  # commands read metadata before anything heavy is imported
+    from pipelines.scores.guarantees import MethodGuarantees
 
 
 class GuaranteeRecord(BaseModel):
@@ -33,6 +36,18 @@ class GuaranteeRecord(BaseModel):
     noun: str
     binomial: bool
     thresholds: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, found: MethodGuarantees) -> Self:
+        """Return what a bundle keeps of the guarantees of a method."""
+        return cls(
+            confidence=found.confidence,
+            judged=found.judged,
+            units=found.units,
+            noun=found.noun,
+            binomial=found.binomial,
+            thresholds=found.table,
+        )
 
     def threshold(self, max_error: float) -> tuple[float, float]:
         """Return the largest error of the table that is no larger than this one, and its threshold.

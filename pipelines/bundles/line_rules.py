@@ -63,7 +63,14 @@ NO_RULES = LineRules()
 
 
 def rules_for(
-    settings: Settings, metadata: Metadata, *, bundle: Path, judged: str, console: Any, part: str = ""
+    settings: Settings,
+    metadata: Metadata,
+    *,
+    bundle: Path,
+    judged: str,
+    console: Any,
+    part: str = "",
+    held_out: HeldOut | None = None,
 ) -> tuple[Settings, LineRules]:
     """Return the settings with the entropy above which they refer, and the rules for lines, and say them.
 
@@ -74,6 +81,7 @@ def rules_for(
         judged: What the step refers, in the plural: guarantees must be of that.
         console: Where it is said what is guaranteed.
         part: What of these is right or wrong, as "pixels of the "; empty for each as a whole.
+        held_out: Held-out predictions of what is judged; None for those of the bundle.
 
     Raises:
         InputError: The bundle cannot guarantee it, or its classes are others.
@@ -102,7 +110,7 @@ def rules_for(
         limits = []  # the entropy decides
     if not limits and coverage is None and settings.refer is None:
         return settings, rules
-    held_out, record = read_held_out(bundle / HELD_OUT), metadata.guarantee
+    held_out, record = held_out or read_held_out(bundle / HELD_OUT), metadata.guarantee
     if record is None or record.judged != judged:
         raise InputError(f"{bundle} holds no predictions of held-out {judged}, which are referred here.")
     if settings.refer is not None:

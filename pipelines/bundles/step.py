@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from data_prep.errors import Skipped
 from data_prep.prepared.workers import Cluster
+from pipelines.bundles.group_answers import group_rules, write_groups
 from pipelines.bundles.line_rules import LineRules, rules_for
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import Line, open_bundle, predict_sources
@@ -18,7 +20,7 @@ from pipelines.bundles.prediction_lines import ClassPredictionLine
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.remote import on_cluster
 from pipelines.bundles.sources import Source, find_sources, print_unlike_kinds, print_unsearched
-from pipelines.command.referral import ReferralSettings
+from pipelines.command.referral import GroupReferralSettings, ReferralSettings
 
 Predictor = TypeVar("Predictor", bound=Callable[..., Any])
 
@@ -122,9 +124,23 @@ class PredictStep(Generic[Predictor, Line]):
         """
         sources, unusable = self.find(inputs, out, console)
         signature, metadata = open_bundle(model, self.application)
-        settings, rules = rules_for(
-            settings, metadata, bundle=model, judged=self.judged, console=console, part=self.part
-        )
+        groups: Callable[[Sequence[Any]], Any] | None = None
+        if isinstance(settings, GroupReferralSettings) and settings.by is not None:
+            how = group_rules(settings, metadata, bundle=model, judged=self.judged, console=console)
+            groups = partial(
+                write_groups,
+                group_by=settings.by,
+                how=how,
+                out=out,
+                class_names=metadata.class_names,
+                console=console,
+            )
+            settings = settings.of_members()
+            rules = LineRules(metadata.least_familiarity, settings.keep_unfamiliar)
+        else:
+            settings, rules = rules_for(
+                settings, metadata, bundle=model, judged=self.judged, console=console, part=self.part
+            )
         predictor, line_class = (
             self.make(signature, metadata, model, settings, out),
             self.line_class(settings),
@@ -147,6 +163,8 @@ class PredictStep(Generic[Predictor, Line]):
             ),
             write_more=lambda done: self.write_more(done, out, metadata, rules),
         )
+        if groups is not None:
+            groups(lines)
         print_unlike_kinds(sources, metadata.kinds, console)
         self.finish(FinishedPrediction(predictor, sources, lines, out, console, cluster))
         return lines

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
-from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
+from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.trunks.settings import ImageNetworkName, ImageOrTrunkSettings, TrunkRun
@@ -46,14 +46,14 @@ class TrainSettings(ImageOrTrunkSettings):
     )
 
 
-class PredictSettings(ClassReferralSettings):
+class PredictSettings(GroupReferralSettings):
     """Settings of `classify predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer an image to a person above this entropy, in nats."),
-        **CLASS_REFERRAL_OPTIONS,
+        **GROUP_REFERRAL_OPTIONS,
     }
 
     refer_above: float | None = Field(

@@ -38,6 +38,22 @@ CLASS_REFERRAL_OPTIONS: Final = {
 """The same of steps that give each example a class."""
 
 
+FOLDER_GROUPS: Final = "folder"
+"""Value of `by` with which the images of a folder are a group."""
+
+GROUP_REFERRAL_OPTIONS: Final = {
+    **CLASS_REFERRAL_OPTIONS,
+    "by": (
+        "folder|TABLE",
+        (
+            "Write groups.csv too, with one answer for each patient or place: for the images of a folder, or "
+            "for those of a group by a table with the columns image and group. Guarantees are then of groups."
+        ),
+    ),
+}
+"""The same of steps that answer for groups of examples, too."""
+
+
 @dataclass(frozen=True)
 class ErrorLimit:
     """The largest share of mistakes that is allowed.
@@ -163,6 +179,23 @@ class ClassReferralSettings(CostSettings, ReferralSettings):
             if limit.class_name is None:
                 raise ValueError(f"max_false {limit} names no class, expected CLASS=SHARE")
         return self
+
+
+class GroupReferralSettings(ClassReferralSettings):
+    """The same of predict steps that answer for groups of examples, too."""
+
+    by: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Write groups.csv with one answer for each group of inputs: `folder` for those of a "
+        "folder, or a table with the columns image and group. What is guaranteed, decided by costs or "
+        "referred by its entropy is then the group; null writes no such table.",
+    )
+
+    def of_members(self) -> Self:
+        """Return the settings for the members of groups, of which nothing is guaranteed."""
+        of_groups = {"max_error": (), "max_false": (), "refer": None, "refer_above": None, "coverage": None}
+        return self.model_copy(update={**of_groups, "costs": None})
 
 
 class LabelReferralSettings(ReferralSettings):

@@ -18,6 +18,7 @@ from data_prep.histopathology.settings import PatchSettings
 from data_prep.histopathology.slides import TISSUE_SUFFIXES
 from gpmodels.familiarity.flags import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
+from pipelines.bundles.pooled_outputs import mean_outputs
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import (
     ClassPredictionLine,
@@ -32,7 +33,6 @@ from pipelines.bundles.step import PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.histopathology.maps import PredictedPatch, geojson, write_maps
 from pipelines.histopathology.settings import APPLICATION, PredictSettings
-from pipelines.labelled.pools import mean_outputs
 
 
 @dataclass(frozen=True)

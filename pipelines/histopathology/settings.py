@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
-from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
+from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
 from pipelines.labelled.settings import SOURCE_OPTION, ViewsRun, ViewsTrainSettings
 from pipelines.runs import settings as head_settings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
@@ -90,14 +90,14 @@ class EvaluateSettings(head_settings.ClassEvaluateSettings):
     )
 
 
-class PredictSettings(ClassReferralSettings):
+class PredictSettings(GroupReferralSettings):
     """Settings of `histopathology predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer an image to a pathologist above this entropy, in nats."),
-        **CLASS_REFERRAL_OPTIONS,
+        **GROUP_REFERRAL_OPTIONS,
     }
 
     refer_above: float | None = Field(

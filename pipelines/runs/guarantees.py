@@ -202,15 +202,7 @@ def _record(
     held_out = held_out_errors(job, method)
     errors = held_out.by(groups, judge_by.judged)
     found = method_guarantees(errors, None, judged_noun=judge_by.judged, max_errors=(), source=source)
-    record = GuaranteeRecord(
-        confidence=found.confidence,
-        judged=found.judged,
-        units=found.units,
-        noun=found.noun,
-        binomial=found.binomial,
-        thresholds=found.table,
-    )
-    return record, held_out.held_out(groups)
+    return GuaranteeRecord.of(found), held_out.held_out(groups)
 
 
 @dataclass

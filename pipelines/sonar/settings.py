@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
 from data_prep.sonar.settings import LARGEST_SIDE, SpeckleNormalisation
-from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
+from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.trunks.settings import ImageOrTrunkSettings, TrunkRun
@@ -56,7 +56,7 @@ class TrainSettings(ImageOrTrunkSettings):
     """Settings of `sonar train`."""
 
 
-class PredictSettings(ClassReferralSettings):
+class PredictSettings(GroupReferralSettings):
     """Settings of `sonar predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,7 +64,7 @@ class PredictSettings(ClassReferralSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "threshold": ("", "Probability of an object above which a full image gets a box; 0.5 without it."),
         "refer_above": ("", "Refer a snapshot or a box to an analyst above this entropy, in nats."),
-        **CLASS_REFERRAL_OPTIONS,
+        **GROUP_REFERRAL_OPTIONS,
     }
 
     mode: Literal["auto", "snapshot", "full"] = Field(

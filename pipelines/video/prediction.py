@@ -16,6 +16,7 @@ from data_prep.video.clips import VideoClip, video_windows
 from data_prep.video.settings import ClipSettings
 from gpmodels.familiarity.flags import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
+from pipelines.bundles.pooled_outputs import mean_outputs
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import (
     ClassPredictionLine,
@@ -28,7 +29,6 @@ from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
-from pipelines.labelled.pools import mean_outputs
 from pipelines.video.pictures import timeline_plot, write_annotated
 from pipelines.video.settings import APPLICATION, PredictSettings
 from pipelines.video.timeline import Segment, Timeline, Values, segments

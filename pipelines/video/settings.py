@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.video.manifest import LearnedVideos, VideoTrunkFacts
 from data_prep.video.settings import ClipSettings
-from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
+from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
 from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings, SVMSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
@@ -73,14 +73,14 @@ class TrainSettings(LabelledTrainSettings, SVMSettings):
     batch_size: int = Field(default=16, ge=1, description="Clips in a training step.")
 
 
-class PredictSettings(ClassReferralSettings):
+class PredictSettings(GroupReferralSettings):
     """Settings of `video predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer a window, a segment or a video to a person above this entropy, in nats."),
-        **CLASS_REFERRAL_OPTIONS,
+        **GROUP_REFERRAL_OPTIONS,
     }
 
     step: int | None = Field(

@@ -14,6 +14,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, read_table, table_number
+from pipelines.bundles.file_names import FileNames
 from pipelines.bundles.prediction_lines import probability_column
 from pipelines.scores.definitions import FloatArray
 
@@ -22,8 +23,8 @@ OTHER_CLASS: Final = "other"
 
 _PREDICTED: Final = ("file", "label", "predictive_entropy", "referred", "status")
 
-Predictions = dict[str, dict[str, tuple[str, float, bool, tuple[float, ...]]]]
-"""Class, entropy, whether it is referred, and probabilities, by name without folders, and then by path."""
+Predictions = dict[str, tuple[str, float, bool, tuple[float, ...]]]
+"""Class, entropy, whether it is referred, and probabilities of each file."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def read_labelled(
     """
     aliases = {"image": FILE_ALIASES, "class": CLASS_ALIASES}
     rows = read_table(labels, ("image", "class"), ("group",), aliases=aliases)
-    predictions = _by_name(tables, class_names)
+    predictions = _by_file(tables, class_names)
+    names = FileNames(predictions)
     found: dict[str, LabelledPrediction] = {}
     missing = 0
     for line, row in rows.items():
@@ -101,19 +103,12 @@ def read_labelled(
                 f"{where}: {label!r} is no class of the bundle; expected one of {', '.join(class_names)}. "
                 f"Correct it, or write {OTHER_CLASS} for an image that shows none of them."
             )
-        image = _plain(row["image"])
-        same_name = predictions.get(image.rpartition("/")[2], {})
-        files = [file for file in same_name if f"/{file}".endswith(f"/{image}")] if label else []
-        files = [image] if image in files else files
-        missing += bool(label and not files)
-        if len(files) > 1:
-            raise InputError(
-                f"{where}: {files[0]} and {files[1]} both end in {image}. Give more of its path."
-            )
-        for file in files:
+        file = names.find(row["image"], where=where) if label else None
+        missing += bool(label and file is None)
+        if file is not None:
             if file in found:
-                raise InputError(f"{where}: {image} has a label before. Keep one of the rows.")
-            found[file] = LabelledPrediction(label, *same_name[file], row.get("group") or None)
+                raise InputError(f"{where}: {row['image']} has a label before. Keep one of the rows.")
+            found[file] = LabelledPrediction(label, *predictions[file], row.get("group") or None)
     if not found:
         raise InputError(
             f"{labels}: none of its {missing} labels belongs to a prediction. Expected files as "
@@ -122,8 +117,8 @@ def read_labelled(
     return list(found.values()), missing
 
 
-def _by_name(tables: Iterable[Path], class_names: Sequence[str]) -> Predictions:
-    found: Predictions = defaultdict(dict)
+def _by_file(tables: Iterable[Path], class_names: Sequence[str]) -> Predictions:
+    found: Predictions = {}
     for path in tables:
         remedy = "`recheck` takes predictions of images, snapshots or videos that are given one class."
         columns = [probability_column(name) for name in class_names]
@@ -134,7 +129,6 @@ def _by_name(tables: Iterable[Path], class_names: Sequence[str]) -> Predictions:
                 entropy = table_number(row["predictive_entropy"])
             except ValueError:
                 entropy = math.nan
-            file = _plain(row["file"])
             referred = row["referred"].lower()
             if referred not in {"true", "false"} or row["label"] not in class_names:
                 raise InputError(
@@ -143,7 +137,7 @@ def _by_name(tables: Iterable[Path], class_names: Sequence[str]) -> Predictions:
                     "Pass the table as `predict` wrote it."
                 )
             said = (row["label"], entropy, referred == "true", _probabilities(row, columns))
-            before = found[file.rpartition("/")[2]].setdefault(file, said)
+            before = found.setdefault(row["file"], said)
             if not entropy >= 0 or before != said:
                 raise InputError(
                     f"{path}, line {line}: {row['file']} has the entropy {row['predictive_entropy'][:40]!r}, "
@@ -159,7 +153,3 @@ def _probabilities(row: Mapping[str, str], columns: Sequence[str]) -> tuple[floa
     except (LookupError, ValueError):
         return ()
     return found if all(0.0 <= value <= 1.0 for value in found) else ()
-
-
-def _plain(name: str) -> str:
-    return unicodedata.normalize("NFC", name.replace("\\", "/")).removeprefix("./")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,14 +60,7 @@ def write_new_guarantees(
             f"{out} is not written: by {given.units} labelled {given.noun} no share of wrong ones can be "
             "guaranteed here. Label more, a random choice of all images, or train with images of this place."
         )
-    record = GuaranteeRecord(
-        confidence=given.confidence,
-        judged=given.judged,
-        units=given.units,
-        noun=f"labelled {given.noun}",
-        binomial=given.binomial,
-        thresholds=given.table,
-    )
+    record = GuaranteeRecord.of(replace(given, noun=f"labelled {given.noun}"))
     missing = [name for name in metadata.sha256 if not (model / name).is_file()]
     if missing:
         raise InputError(f"{model}: {missing[0]} is missing. Restore the bundle, or export the model again.")
