@@ -34,7 +34,10 @@ from pipelines.scores.pool_calibration import at_temperature, fit_pool_temperatu
 GROUPS: Final = "groups.csv"
 """Table of the answers for groups, beside that of predictions."""
 
-_GROUPS_OF_SEVERAL = 1.5
+GROUPS_JUDGED: Final = "groups"
+"""What is judged, in the plural, where groups are."""
+
+GROUPS_OF_SEVERAL: Final = 1.5
 """Mean number of examples from which held-out groups are taken for what new ones are like."""
 
 
@@ -96,9 +99,10 @@ def group_rules(
     """
     record = metadata.guarantee
     held_out = read_held_out(bundle / HELD_OUT) if (bundle / HELD_OUT).is_file() else None
-    is_usable = held_out is not None and record is not None and record.judged == judged
-    size = held_out.unit.size / held_out.num_units if held_out is not None and is_usable else 1.0
-    if held_out is None or size < _GROUPS_OF_SEVERAL:
+    if record is None or record.judged != judged:
+        held_out = None
+    size = 1.0 if held_out is None else held_out.unit.size / held_out.num_units
+    if held_out is None or size < GROUPS_OF_SEVERAL:
         if settings.max_error or settings.max_false or settings.refer or settings.coverage:
             raise InputError(
                 f"--by: nothing can be guaranteed of groups, since the held-out {judged} of {bundle} belong "
@@ -115,7 +119,7 @@ def group_rules(
     groups, temperature = pooled_by_unit(held_out)
     of_groups = metadata.model_copy(update={"guarantee": _record(groups)})
     ruled, rules = rules_for(
-        settings, of_groups, bundle=bundle, judged="groups", console=console, held_out=groups
+        settings, of_groups, bundle=bundle, judged=GROUPS_JUDGED, console=console, held_out=groups
     )
     return GroupRules(temperature, getattr(ruled, "refer_above", None), rules, size)
 
@@ -155,9 +159,22 @@ def pooled_by_unit(held_out: HeldOut) -> tuple[HeldOut, float]:
     return HeldOut(entropy, wrong, np.arange(truth.size), truth, probability), temperature
 
 
+def group_temperature(held_out: HeldOut) -> float:
+    """Return the temperature of groups by held-out examples; 1 where their groups have one example each.
+
+    Args:
+        held_out: Predictions of held-out examples, each with the number of its group.
+    """
+    if held_out.unit.size / held_out.num_units < GROUPS_OF_SEVERAL:
+        return 1.0
+    return pooled_by_unit(held_out)[1]
+
+
 def _record(groups: HeldOut) -> GuaranteeRecord:
-    errors = SelectiveErrors(groups.uncertainty, groups.error, groups.unit, "groups")
-    return GuaranteeRecord.of(method_guarantees(errors, None, judged_noun="groups", max_errors=(), source={}))
+    errors = SelectiveErrors(groups.uncertainty, groups.error, groups.unit, GROUPS_JUDGED)
+    return GuaranteeRecord.of(
+        method_guarantees(errors, None, judged_noun=GROUPS_JUDGED, max_errors=(), source={})
+    )
 
 
 def write_groups(

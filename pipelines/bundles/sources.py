@@ -103,6 +103,20 @@ def find_sources(
     return _unique_sources(list(dict.fromkeys(paths))) + others
 
 
+def with_subfolders(inputs: Sequence[Path], out: Path) -> list[Path]:
+    """Return files and folders, each folder followed by the folders that are directly inside it.
+
+    Args:
+        inputs: Files and folders.
+        out: Where predictions are written, which is left out.
+    """
+    found: list[Path] = []
+    for path in inputs:
+        inside = sorted(path.iterdir()) if path.is_dir() else []
+        found += [path, *(one for one in inside if one.is_dir() and not one.name.startswith("."))]
+    return [path for path in found if path.resolve() != out.resolve()]
+
+
 def print_unsearched(
     inputs: Sequence[Path], out: Path, console: Console, *, suffixes: Collection[str]
 ) -> None:

@@ -19,8 +19,14 @@ from pipelines.bundles.prediction import Line, open_bundle, predict_sources
 from pipelines.bundles.prediction_lines import ClassPredictionLine
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.remote import on_cluster
-from pipelines.bundles.sources import Source, find_sources, print_unlike_kinds, print_unsearched
-from pipelines.command.referral import GroupReferralSettings, ReferralSettings
+from pipelines.bundles.sources import (
+    Source,
+    find_sources,
+    print_unlike_kinds,
+    print_unsearched,
+    with_subfolders,
+)
+from pipelines.command.referral import FOLDER_GROUPS, GroupReferralSettings, ReferralSettings
 
 Predictor = TypeVar("Predictor", bound=Callable[..., Any])
 
@@ -122,6 +128,8 @@ class PredictStep(Generic[Predictor, Line]):
             ClusterLost: The cluster no longer answers.
             InputError: The bundle cannot be loaded, or nothing can be predicted.
         """
+        if getattr(settings, "by", None) == FOLDER_GROUPS:
+            inputs = with_subfolders(inputs, out)
         sources, unusable = self.find(inputs, out, console)
         signature, metadata = open_bundle(model, self.application)
         groups: Callable[[Sequence[Any]], Any] | None = None

@@ -12,6 +12,7 @@ from pipelines.classify.settings import APPLICATION, ClassifyRun, TrainSettings
 from pipelines.labelled.classes import ClassDeployment, ClassJudge
 from pipelines.labelled.data import PreparedImages
 from pipelines.labelled.fitted_images import fit_facts, fitting_in_words, oblong_noise, require_fit
+from pipelines.labelled.group_judge import image_or_group_judge
 from pipelines.labelled.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
 from pipelines.runs.application import Application
 from pipelines.trunks.application import with_trunks
@@ -37,6 +38,7 @@ _ON_IMAGES: Application[ClassifyData, TrainSettings, ClassifyRun] = Application(
     inputs=image_inputs(ClassifyManifest, fit_facts, require_fit),
     network=IMAGE_NETWORK,
     judge=ClassJudge(),
+    judge_for=image_or_group_judge,
     deployment=ClassDeployment(
         application="classify",
         kind="images",

@@ -7,8 +7,8 @@ from pydantic import ConfigDict, Field
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
-from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
+from pipelines.runs.settings import GroupEvaluateSettings as EvaluateSettings
 from pipelines.trunks.settings import ImageNetworkName, ImageOrTrunkSettings, TrunkRun
 
 __all__ = [

@@ -10,6 +10,7 @@ from data_prep.errors import InputError
 from gpmodels import HybridModel
 from gpmodels.heads.base import Head
 from gpmodels.registry import HeadTask, head_family, starting_head
+from pipelines.bundles.group_answers import GROUPS_JUDGED, group_temperature
 from pipelines.command.config import CONFIG_NAME
 from pipelines.command.folders import RUN
 from pipelines.runs.application import Application, RunKind, SettingsKind
@@ -21,6 +22,7 @@ from pipelines.runs.job import Job
 from pipelines.runs.precision import network_arithmetic
 from pipelines.runs.predictors import Predictor, predictor, tempered_title
 from pipelines.runs.settings import HeadRun
+from pipelines.scores.held_out import HELD_OUT, read_held_out
 from pipelines.training.stages import BEST, load_checkpoint
 
 TRAINING_SECONDS = "training seconds"
@@ -216,7 +218,7 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
         temperature = job.run.temperature_of(name)
         if temperature is not None:
             model.set_temperature(temperature)
-            title, of_pools = tempered_title(family.title), job.run.pool_temperatures.get(name, {})
+            title, of_pools = tempered_title(family.title), _pool_temperatures(job, name)
             details["temperature"] = round(temperature, 4)
             details |= {f"temperature of {noun}": round(value, 4) for noun, value in of_pools.items()}
             tempered = predictor(title, model, **details)
@@ -230,6 +232,14 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
                 )
             )
     return rows
+
+
+def _pool_temperatures(job: Job[Any, Any, Any], name: str) -> Mapping[str, float]:
+    """Return the temperatures of a head's pools; that of groups, where they are judged, by held-out ones."""
+    found, held_out = job.run.pool_temperatures.get(name, {}), head_folder(job.folder, name) / HELD_OUT
+    if job.application.judge.judged != GROUPS_JUDGED or not held_out.is_file():
+        return found
+    return {**found, GROUPS_JUDGED: group_temperature(read_held_out(held_out))}
 
 
 def training_seconds(run: RunDescription, name: str) -> float:

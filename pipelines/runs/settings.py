@@ -326,6 +326,16 @@ class ClassEvaluateSettings(CostSettings, EvaluateSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {"costs": COSTS_OPTION, **EvaluateSettings.options}
 
 
+class GroupEvaluateSettings(ClassEvaluateSettings):
+    """Settings of an evaluate step that can judge groups of examples, too."""
+
+    by: Literal["image", "group"] = Field(
+        default="image",
+        description="What is judged: each image, or the mean probability of the images of a group, such as a "
+        "patient, at a temperature of groups.",
+    )
+
+
 class ExportSettings(BaseModel):
     """Settings of an export step."""
 

@@ -8,6 +8,10 @@ level δ = 1 - confidence; the first that is not rejected ends the sequence, and
 taken. With probability 1 - δ over the examples that it is chosen by, its risk is at most α (Angelopoulos,
 Bates, Candès, Jordan and Lei, "Learn then Test", 2021, theorem 1 with fixed-sequence testing, section 3.2).
 
+A few errors among the most certain, such as wrong labels, end that sequence at once. So with many units it
+begins a second time, where half of them are kept, and each sequence is tested at δ/2 (the same section:
+several starts share δ); the larger threshold is taken.
+
 What is tested are independent units: groups of examples where these belong together (frames of a video,
 patches of a patient, the pixels of an image), and otherwise examples.
 
@@ -42,6 +46,8 @@ _START = 2.0
 """The sequence begins where so many times the units are kept that would do if none were wrong: with just
 enough of them the first wrong one would end it, with many times as many the risk may be too large already."""
 _START_SHARE = 0.1
+_SECOND_FROM = 5.0
+"""A second sequence begins at half of the units where there are so many times the units that would do."""
 
 
 @dataclass(frozen=True)
@@ -199,11 +205,10 @@ def referral_threshold(
             f"at least {needed} {judged.noun} are needed, even if none of them is wrong, and there are "
             f"{num_units}"
         )
-    begin = max(min(max(_START * needed, _START_SHARE * num_units), (needed + num_units) / 2), needed)
-    # Of a share of all examples each threshold is tested with all of them.
-    start = 0 if judged.of_all else int(np.searchsorted(judged.kept, begin - 1e-9))
-    start = min(start, judged.kept.size - 1)
-    passed = _passed(judged, max_error, start, 1.0 - confidence)
+    starts = _starts(judged, needed)
+    level = (1.0 - confidence) / len(starts)
+    ends = [_passed(judged, max_error, start, level) for start in starts]
+    start, passed = max(zip(starts, ends, strict=True), key=lambda one: one[1] if one[1] > one[0] else -1)
     if passed == start and judged.of_all:  # what keeps none of them misses none, which `needed` units show
         lowest = float(np.nextafter(judged.uncertainty.min(), -np.inf))
         return Guarantee(max_error, confidence, lowest, 0.0, "", needed)
@@ -216,6 +221,19 @@ def referral_threshold(
         )
     threshold = float(judged.thresholds[passed - 1])
     return Guarantee(max_error, confidence, threshold, judged.reality(threshold)[0], "", needed)
+
+
+def _starts(judged: SelectiveErrors, needed: int) -> list[int]:
+    """Return where sequences of thresholds begin; `needed` units would do if none were wrong."""
+    if (
+        judged.of_all
+    ):  # each threshold is tested with all examples, and a larger one keeps no fewer wrong ones
+        return [0]
+    number = judged.num_units
+    begin = max(min(max(_START * needed, _START_SHARE * number), (needed + number) / 2), needed)
+    first, half = np.searchsorted(judged.kept, [begin - 1e-9, number / 2]).clip(max=judged.kept.size - 1)
+    has_second = number >= _SECOND_FROM * needed and half > first
+    return [int(first), int(half)] if has_second else [int(first)]
 
 
 def _passed(judged: SelectiveErrors, max_error: float, start: int, level: float) -> int:

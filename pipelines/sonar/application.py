@@ -12,6 +12,7 @@ from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.splits.divide import Splits
 from pipelines.labelled.classes import ClassDeployment, ClassJudge
 from pipelines.labelled.data import PreparedImages
+from pipelines.labelled.group_judge import image_or_group_judge
 from pipelines.labelled.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
 from pipelines.runs.application import Application, require_levels
 from pipelines.sonar.settings import APPLICATION, SnapshotPreprocessing, SonarRun, TrainSettings
@@ -60,6 +61,7 @@ _ON_SNAPSHOTS: Application[SonarData, TrainSettings, SonarRun] = Application(
     inputs=image_inputs(SonarManifest, snapshot_facts, require_normalisation),
     network=IMAGE_NETWORK,
     judge=ClassJudge(),
+    judge_for=image_or_group_judge,
     deployment=ClassDeployment(
         application="sonar",
         kind="snapshots",

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
 from data_prep.sonar.settings import LARGEST_SIDE, SpeckleNormalisation
 from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
-from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
+from pipelines.runs.settings import GroupEvaluateSettings as EvaluateSettings
 from pipelines.trunks.settings import ImageOrTrunkSettings, TrunkRun
 
 __all__ = [

@@ -62,12 +62,33 @@ def test_with_dependent_examples_it_holds_by_groups_and_not_without():
     generator = np.random.default_rng(1)
     by_groups, ignored = [], []
     for _ in range(400):
-        judged = grouped(generator, groups=120, size=10)
+        judged = grouped(generator, groups=120, size=15)
         by_groups.append(violated(referral_threshold(judged, 0.05)))
         alone = SelectiveErrors(judged.uncertainty, judged.error, np.arange(judged.unit.size))
         ignored.append(violated(referral_threshold(alone, 0.05)))
     assert np.mean(by_groups) <= stats.binom.ppf(0.999, 400, 0.05) / 400
     assert np.mean(ignored) > 0.2
+
+
+def noisy(generator: np.random.Generator, number: int) -> SelectiveErrors:
+    """Five of a hundred labels are wrong whatever the model says, and further ones where it is unsure."""
+    uncertainty = generator.random(number)
+    wrong = generator.random(number) < 0.05 + 0.3 * uncertainty**3
+    return SelectiveErrors(uncertainty, wrong.astype(float), np.arange(number))
+
+
+def test_a_few_errors_among_the_most_certain_do_not_end_it():
+    generator = np.random.default_rng(5)
+    found = [referral_threshold(noisy(generator, 240), 0.15).threshold for _ in range(400)]
+    given = [one for one in found if one is not None]
+    assert len(given) > 300  # from one start alone 164
+    oracle = (4 * (0.15 - 0.05) / 0.3) ** (1 / 3)  # where the risk is .15: more than all
+    assert oracle > 1
+    assert np.mean(given) > 0.6
+    strict = [referral_threshold(noisy(generator, 240), 0.08).threshold for _ in range(400)]
+    most = (4 * (0.08 - 0.05) / 0.3) ** (1 / 3)
+    broken = np.mean([one is not None and one > most for one in strict])
+    assert broken <= stats.binom.ppf(0.999, 400, 0.05) / 400
 
 
 @pytest.mark.slow
