@@ -31,8 +31,8 @@ def write_patients(folder: Path, patients: int, seed: int) -> list[list[str]]:
     for patient in range(patients):
         name = ("dark", "light")[patient % 2]
         for number in range(IMAGES):
-            level = 60 + 60 * (patient % 2) + rng.integers(0, 60)
-            image = rng.integers(level, level + 40, (16, 16, 3)).astype(np.uint8)
+            level = 60 + 50 * (patient % 2) + rng.integers(0, 80)
+            image = rng.integers(level, level + 40, (32, 32, 3)).astype(np.uint8)
             file = Path(f"patient {patient}", f"{number}.png")
             write_picture(folder / file, image)
             rows.append([file.as_posix(), name, f"patient {patient}"])
@@ -45,9 +45,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = write_patients(folder / "images", 120, seed=0)
     with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["image", "class", "group"], *rows])
-    options = ("--images", folder / "images", "--table", folder / "table.csv", "--size", "16x16")
+    options = ("--images", folder / "images", "--table", folder / "table.csv", "--size", "32x32")
     run("classify", "prepare", *options, "--out", folder / "prepared")
-    settings = ("network=FE2", "heads=[linear]", "pretraining_epochs=4", "selection_fraction=0.5")
+    settings = ("heads=[linear]", "selection_fraction=0.5", "out_of_fold=false")
     set_options = [text for setting in settings for text in ("--set", setting)]
     run("classify", "train", "--data", folder / "prepared", "--out", folder / "run", *set_options)
     run("classify", "export", "--model", folder / "run", "--out", folder / "bundle")
@@ -91,7 +91,7 @@ def test_groups_of_two_classes_are_not_judged(trained, tmp_path):
         row[2] = "one" if row[2] in {"patient 0", "patient 1"} else row[2]
     with (tmp_path / "table.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["image", "class", "group"], *rows])
-    options = ("--images", tmp_path / "images", "--table", tmp_path / "table.csv", "--size", "16x16")
+    options = ("--images", tmp_path / "images", "--table", tmp_path / "table.csv", "--size", "32x32")
     run("classify", "prepare", *options, "--out", tmp_path / "prepared")
     said = run(
         *("classify", "evaluate", "--data", tmp_path / "prepared", "--model", trained / "run"),
