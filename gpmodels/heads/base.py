@@ -207,6 +207,24 @@ class Head(GPflowLayer, abc.ABC):
     def log_predictive_density(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
         """Return log p(y) of the prediction at each point, nats, `[B]`."""
 
+    def tempered_log_density(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """Return log p(y) of the prediction at the head's temperature at each point, nats, `[B]`.
+
+        Of classes it is log softmax(log p / T); the distribution of a real target is stretched by T about its
+        mean.
+        """
+        temperature = self.prediction_temperature
+        if temperature == 1.0:
+            return self.log_predictive_density(latent, label)
+        outputs = self.predictions(latent)
+        if not self.is_classifier:
+            nearer = outputs["mean"] + (label - outputs["mean"]) / temperature
+            return self.log_predictive_density(latent, nearer) - math.log(temperature)
+        logits = logits_of(outputs) / temperature
+        if logits.shape.rank == 1:
+            return -tf.nn.sigmoid_cross_entropy_with_logits(label, logits)
+        return -tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(label, tf.int32), logits)
+
     def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
         """Whether each of the labels `[B]` is one that the likelihood knows, bool `[B]`."""
         return tf.logical_or(tf.equal(label, 0), tf.equal(label, 1))

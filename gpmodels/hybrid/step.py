@@ -122,8 +122,8 @@ class BoundModel(keras.Model):
         return self.head.expected_log_likelihood(points.latent, labels)
 
     def _log_predictive_density(self, points: _Points) -> tf.Tensor:
-        """Return log p(y) of each point in the unit of its target, `[B]`."""
-        density = self.head.log_predictive_density(points.latent, self._standardised(points.labels))
+        """Return log p(y) of each point at the head's temperature, in the unit of its target, `[B]`."""
+        density = self.head.tempered_log_density(points.latent, self._standardised(points.labels))
         if self.target_scale is None:
             return density
         return density - tf.math.log(tf.cast(self.target_scale, density.dtype))

@@ -66,6 +66,36 @@ def test_nll_is_the_density_of_the_prediction_in_the_unit_of_the_targets():
     assert nll == pytest.approx(-density.mean(), rel=1e-4)
 
 
+@pytest.mark.parametrize("head", HEADS)
+def test_nll_is_that_of_the_distribution_at_its_temperature(head):
+    x, y = data()
+    y = (MEAN + SCALE * y).astype("float32")
+    model = model_of(HEADS[head](), y)
+    model.set_temperature(1.7)
+    outputs = model.predict(x, verbose=0)
+    expected = -stats.norm.logpdf(y, outputs["mean"], np.sqrt(outputs["variance"])).mean()
+    logs = model.evaluate(x, y, return_dict=True, verbose=0)
+    assert logs["nll"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_nll_of_classes_is_that_of_their_probabilities_at_the_temperature(num_classes):
+    x, y = data()
+    labels = np.digitize(y, [0.0, 0.8][: num_classes - 1]).astype("float32")
+    model = HybridModel(
+        keras.layers.Identity(), SVGPHead(num_classes=num_classes, num_inducing=6), num_data=80
+    )
+    model.compile()
+    model.initialize((x, labels), head_steps=20)
+    model.set_temperature(0.4)
+    probability = model.predict(x, verbose=0)["probability"]
+    if num_classes == 2:
+        probability = np.stack([1.0 - probability, probability], axis=1)
+    expected = -np.log(probability[np.arange(80), labels.astype(int)]).mean()
+    logs = model.evaluate(x, labels, return_dict=True, verbose=0)
+    assert logs["nll"] == pytest.approx(expected, rel=1e-3)
+
+
 def test_models_that_saw_no_targets_keep_the_unit_of_the_head():
     x, _ = data()
     model = HybridModel(keras.layers.Identity(), HEADS["svgp"](), num_data=80)
