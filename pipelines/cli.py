@@ -6,6 +6,7 @@ guarantee that `recheck` finds broken, 130 interrupted.
 """
 
 import shlex
+import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -256,7 +257,13 @@ def _root(
 
 def main() -> None:
     """Entry point of the command."""
-    make_app()()
+    try:
+        make_app()()
+    finally:
+        if "data_prep.prepared.preparing" in sys.modules:
+            from data_prep.prepared.preparing import end_workers  # noqa: PLC0415 - help answers without it
+
+            end_workers()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import joblib
+from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from data_prep.errors import InputError, Skipped
@@ -96,6 +97,15 @@ def _alone(call: tuple[Any, ...], file: Path) -> Any:
         return joblib.Parallel(n_jobs=2)([call])[0]  # one process would be this one
     except TerminatedWorkerError:
         return ended_its_workers(file)
+
+
+def end_workers() -> None:
+    """End the processes that wait for work; without it Python waits for them when it exits.
+
+    Each ends when it is told, or after five minutes without work, so that on a busy machine a command whose
+    work was done might not end.
+    """
+    get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
 def without_skipped(results: Iterable[Result | Skipped], skipped: list[Skipped]) -> Iterator[Result]:

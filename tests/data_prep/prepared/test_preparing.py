@@ -15,6 +15,7 @@ from data_prep.prepared.preparing import (
     without_skipped,
     write_skipped,
 )
+from pipelines import cli
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -50,6 +51,28 @@ def test_a_file_that_ends_its_worker_is_left_out_and_the_others_are_done() -> No
     assert found[:2] + found[3:] == [3, 5, 5, 6]
     assert isinstance(found[2], Skipped)
     assert "deadly: every worker that opened it ended without an answer" in str(found[2])
+
+
+def process(_: str) -> int:
+    return os.getpid()
+
+
+def test_no_worker_outlives_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for work holds up the exit of a command, on a busy machine for minutes."""
+    workers: set[int] = set()
+
+    def command() -> None:
+        found = run_in_rounds("Work", process, ["a", "b", "c"], (), jobs=2, progress=None, file_of=Path)
+        workers.update(worker for _, worker in found)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(cli, "make_app", lambda: command)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert workers
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
 
 
 def test_jobs_must_be_positive() -> None:
