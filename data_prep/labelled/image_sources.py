@@ -100,10 +100,9 @@ def read_image_table(
     classes = {source.class_name for source in sources}
     if is_labelled and len(classes) < (1 if judged_alone else 2):
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
-        raise InputError(
-            f"{table}: {len(sources)} images of {len(classes)} classes can be used; expected two classes at "
-            f"least. Paths of the table go from {images} on.{reasons}"
-        )
+        usable = f"{len(sources)} images of {len(classes)} classes can be used; expected two classes at least"
+        fault = usable if sources else "no row can be used"
+        raise InputError(f"{table}: {fault}. Paths of the table go from {images} on.{reasons}")
     return sorted(sources, key=lambda source: source.name), skipped
 
 

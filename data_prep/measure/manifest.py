@@ -25,6 +25,7 @@ class MeasureManifest(LabelledManifest):
     """Contents of a prepared folder of images with one number each; its classes are ranges of numbers."""
 
     target_type: ClassVar[str] = "float32"
+    label_noun: ClassVar[tuple[str, str]] = ("range of numbers", "ranges of numbers")
 
     application: Literal["measure"] = Field(
         default="measure", description="The application the folder was prepared for."

@@ -52,9 +52,13 @@ class Manifest(BaseModel):
 
     An application subclasses it: it gives `application` a fixed value and adds fields to the manifest and to
     its examples.
+
+    Attributes:
+        label_noun: What sentences call that by which examples are divided evenly, singular and plural.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    label_noun: ClassVar[tuple[str, str]] = ("class", "classes")
 
     schema_version: Literal[1] = Field(default=SCHEMA_VERSION, description="Version of this layout.")
     application: str = Field(description="The application the folder was prepared for.")

@@ -102,8 +102,9 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
             selection = {name for name, part in parts.items() if part == 1}
             if not selection:  # it would take away all there is of a class
                 raise InputError(
-                    f"Each class has one group of the {len(groups)} training examples at most: no selection "
-                    "part can be taken out of them. Prepare more data, or choose other groups."
+                    f"Each {manifest.label_noun[0]} has one group of the {len(groups)} training examples at "
+                    "most: no selection part can be taken out of them. Prepare more data, or choose other "
+                    "groups."
                 )
         else:
             selection = _fraction_blocks(groups, selection_fraction)
@@ -436,9 +437,9 @@ def nothing_to_judge(manifest: Manifest) -> tuple[str, ...]:
     num_groups = len({example.group for example in manifest.examples})
     note = (
         f"the test part has none of the {manifest.num_examples} examples: {num_groups} groups, each on one "
-        "side of the split, are too few, or lists or a column split put all in the training. Each class "
-        "needs two groups at least: choose other groups or lists, or set test_fraction to 0 if another "
-        "folder is judged."
+        "side of the split, are too few, or lists or a column split put all in the training. Each "
+        f"{manifest.label_noun[0]} needs two groups at least: choose other groups or lists, or set "
+        "test_fraction to 0 if another folder is judged."
     )
     return (note,)
 

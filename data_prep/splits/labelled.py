@@ -69,7 +69,7 @@ def assign_labelled(
 
 
 _SIDES = {
-    "train": "to learn from, so that nothing says how well it is found",
+    "train": "to learn from, so that nothing says how well it is predicted",
     "test": "to judge by, so that no model can learn it",
 }
 
@@ -93,7 +93,7 @@ def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
     if manifest.num_folds is None and len(set().union(*sides.values())) < 2:
         return nothing_to_judge(manifest)
     warnings = [
-        _one_sided(manifest.class_names[label], next(iter(own)), len(groups[label]))
+        _one_sided(manifest, label, next(iter(own)), len(groups[label]))
         for label, own in sides.items()
         if len(own) == 1
     ]
@@ -102,16 +102,17 @@ def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
     if rare:
         label = min(rare, key=lambda label: rare[label])
         warnings.append(
-            f"{len(rare)} classes have no example in some of the {num_folds} folds, such as "
+            f"{len(rare)} {manifest.label_noun[1]} have no example in some of the {num_folds} folds, such as "
             f"{manifest.class_names[label]!r}, which is in {rare[label]}: the scores of the other folds say "
             "nothing of it. Add examples, or choose fewer folds."
         )
     return tuple(warnings)
 
 
-def _one_sided(name: str, side: str, num_groups: int) -> str:
+def _one_sided(manifest: LabelledManifest, label: int, side: str, num_groups: int) -> str:
+    name = f"{manifest.label_noun[0]} {manifest.class_names[label]!r}"
     together = "only group stays together" if num_groups == 1 else f"{num_groups} groups stay together"
     return (
-        f"class {name!r}: all examples are on one side of the split, {side} (its {together}, by names, lists "
+        f"{name}: all examples are on one side of the split, {side} (its {together}, by names, lists "
         "or near-duplicates, or the lists say so). Add examples, or choose other groups or lists."
     )

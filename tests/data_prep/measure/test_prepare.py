@@ -66,3 +66,32 @@ def test_images_with_one_number_are_to_be_judged_alone(table, tmp_path):
         prepare_measure(tmp_path, tmp_path / "out", SMALL, table=table)
     alone = SMALL.model_copy(update={"test_fraction": 1.0})
     assert prepare_measure(tmp_path, tmp_path / "out", alone, table=table).manifest.num_examples == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "settings", "said"),
+    [
+        ("split", {}, "range of numbers 'range 1: 0 to 2 mm': all examples are on one side of the split"),
+        ("group", {}, "Each range of numbers needs two groups at least"),
+        ("", {"folds": 10}, "4 ranges of numbers have no example in some of the 10 folds"),
+    ],
+)
+def test_what_is_said_of_strange_folders_is_of_numbers(column, settings, said, tmp_path):
+    rng, side = np.random.default_rng(0), {"split": ("train", "test"), "group": ("a", "b"), "": ("", "")}
+    rows = [f"image,value [mm],{column}".rstrip(",")]
+    for number in range(12):
+        Image.fromarray(rng.integers(0, 255, (20, 30, 3), np.uint8)).save(tmp_path / f"{number:02d}.png")
+        rows.append(f"{number:02d}.png,{number},{side[column][number // 6]}".rstrip(","))
+    (tmp_path / "table.csv").write_text("\n".join(rows), encoding="utf-8")
+    chosen = SMALL.model_copy(update=settings)
+    result = prepare_measure(tmp_path, tmp_path / "out", chosen, table=tmp_path / "table.csv")
+    told = " ".join((*result.one_sided, *result.notes))
+    assert said in told
+    assert "class" not in told
+
+
+def test_a_table_of_which_no_row_can_be_used_is_refused_without_a_word_on_classes(tmp_path):
+    (tmp_path / "table.csv").write_text("image,value\nx.png,1\ny.png,2\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"no row can be used\. Paths of the table go from") as error:
+        prepare_measure(tmp_path, tmp_path / "out", SMALL, table=tmp_path / "table.csv")
+    assert "class" not in str(error.value)

@@ -66,7 +66,8 @@ def test_a_class_on_one_side_is_warned_of(split: str, warned: list[str]) -> None
     warnings = one_sided_classes(manifest_of(sides))
     assert [warning.split("'")[1] for warning in warnings] == warned
     assert all(
-        "to learn from, so that nothing says how well it is found (its 2 groups" in one for one in warnings
+        "to learn from, so that nothing says how well it is predicted (its 2 groups" in one
+        for one in warnings
     )
 
 
