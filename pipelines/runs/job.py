@@ -55,6 +55,11 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
         """Whether the truths are numbers and not classes."""
         return self.application.network.likelihood_of(self.settings) == "gaussian"
 
+    @property
+    def nll_title(self) -> str:
+        """What a training calls its NLL: heads learn standardised numbers, reports are in the unit."""
+        return "standardised NLL" if self.has_real_targets else "NLL"
+
     def on(self, data: DataKind, *, fold: int, selects: bool = True) -> Self:
         """Return the job with a prepared folder, divided for a fold.
 

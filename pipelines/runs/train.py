@@ -465,7 +465,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         finally:
             progress.close()
         self._update_run(seconds={**job.run.seconds, name: round(state.seconds, 1)})
-        measure = "NLL" if schedule.monitored == NLL else "loss"
+        measure = job.nll_title if schedule.monitored == NLL else "loss"
         if state.epochs_done < schedule.epochs:
             job.say(f"{name}: stopped early, after {schedule.patience} epochs without a lower {measure}")
         if state.best is not None:
@@ -478,7 +478,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         panels = judge_by.panels(job.data, job.splits.selection, job.settings.panel_images)
         counted = model.num_data if model.num_effective is None else model.num_effective
         board = TensorBoardHook(job.folder / "tensorboard" / name, num_data=counted, panels=panels)
-        return [board, epoch_lines(name, judge_by.epoch_scores, job.say)]
+        return [board, epoch_lines(name, {"nll": job.nll_title, **judge_by.epoch_scores}, job.say)]
 
     def _replication(self, stage: str) -> Replication | None:
         """Return how the steps of a stage are shared; None where they are not."""

@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from pipelines.training.progress import EpochProgress
+from pipelines.training.progress import EpochProgress, epoch_lines
+from pipelines.training.stages import EpochReport
 
 
 def console(*, terminal: bool) -> Console:
@@ -56,3 +57,12 @@ def test_closing_twice_or_before_the_start_is_harmless(begun):
         progress.on_epoch_begin(0)
     progress.close()
     progress.close()
+
+
+def test_a_line_of_an_epoch_has_the_titles_of_the_application():
+    said: list[str] = []
+    hook = epoch_lines("svgp", {"nll": "standardised NLL", "rmse": "RMSE"}, said.append)
+    hook(
+        EpochReport(2, {"loss": 0.5, "selection_nll": 1.25, "selection_rmse": 3.0}, is_best=True, model=None)
+    )
+    assert said == ["svgp epoch 2: loss 0.5000, standardised NLL 1.2500, RMSE 3.0000 *"]
