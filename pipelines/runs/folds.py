@@ -29,7 +29,7 @@ from pipelines.runs.description import load_run
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model
 from pipelines.runs.resume import new_run
-from pipelines.runs.selection import SelectedPoints, selected_points
+from pipelines.runs.selection import SelectedNumbers, SelectedPoints, selected_points
 from pipelines.scores.guarantee_sizes import units_needed
 
 NUM_FOLDS: Final = 5
@@ -123,6 +123,11 @@ def held_out_names(job: Job[Any, Any, Any]) -> tuple[str, ...]:
 def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> SelectedPoints:
     """Return what a head predicts of the held-out examples, in the order of `held_out_names`.
 
+    Of numbers, a fold's head that is less sure of the selection part than the head of all examples is taken
+    to be as sure as that one. Intervals are multiples of the latter's deviations, and would be too narrow by
+    errors in units of larger ones. It is one factor for all of a fold, from examples that trained neither,
+    and only widens intervals; `docs/theory.md` says what that guarantees.
+
     Args:
         job: Job on the run and its data.
         head: Name of the head.
@@ -131,8 +136,14 @@ def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> S
     Raises:
         InputError: A fold has no such head, or it is damaged.
     """
-    parts = [selected_points(model, job.batches("selection"))]
-    parts += [selected_points(load_model(fold, head), fold.batches("test")) for fold in trained_folds(job)]
+    whole = selected_points(model, job.batches("selection"))
+    parts = [whole]
+    for fold in trained_folds(job):
+        of_fold = load_model(fold, head)
+        part = selected_points(of_fold, fold.batches("test"))
+        if isinstance(part, SelectedNumbers):
+            part = part.no_less_sure(selected_points(of_fold, job.batches("selection")), whole)
+        parts.append(part)
     return type(parts[0])(
         np.concatenate([part.logits for part in parts]),
         np.concatenate([part.labels for part in parts]),

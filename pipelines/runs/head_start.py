@@ -35,6 +35,13 @@ PLACED_ON = 20_000
 ROUTED_AT_ONCE = 100_000
 """Points in one pass through the gate."""
 
+POORLY_DETERMINED = 10
+"""Points for each feature below which a head of numbers also starts without a linear layer.
+
+Layers without a point differ from fold to fold then. Training takes these differences for noise, and ends in
+another optimum than without a layer, most often a worse one; and whether a layer is found at all differs from
+one part of the examples to the next, so that out-of-fold heads would not be like the head of all examples."""
+
 FEW_POINTS = 5_000
 """Up to so many points of a frozen network a linear layer is cross-fitted by groups: with more, the layer of
 the pretraining hardly knows a point's own label."""
@@ -125,11 +132,16 @@ def start_in_run(job: Job[Any, Any, Any], model: HybridModel, linear: Head | Non
         held_out = feature_points(model, batches, groups, MOST_HELD_OUT, seed=settings.seed)
     schedule = AloneSchedule(settings.head_steps, settings.head_step_learning_rate)
     result = start_head(model, linear, training, held_out, schedule, seed=settings.seed)
+    mean = model.head.linear_mean if isinstance(model.head, GPHead) else None
+    has_layer = mean is None or mean.kernel.numpy().any()
     judged = (
-        "" if held_out is None else f", selection NLL {result.start:.4f} at first, {result.best:.4f} at best"
+        ""
+        if held_out is None
+        else f", selection {job.nll_title} {result.start:.4f} at first, {result.best:.4f} at best"
     )
     steps = f"{len(training.points)} points for {result.steps} steps"
-    job.say(f"{model.head.name}: trained alone on {steps}{judged}")
+    alone = "trained alone" if has_layer else "trained alone, without a linear layer,"
+    job.say(f"{model.head.name}: {alone} on {steps}{judged}")
 
 
 def start_head(
@@ -166,16 +178,35 @@ def start_head(
         share = observations / model.num_data
         points, holds = _with_linear_layer(head, linear, training, share, frozen=frozen)
     head.initialize_from_labels(placed, points.labels[sample].astype(np.float64), seed=seed)
-    result = train_alone(
-        head,
-        points,
-        None if held_out is None else held_out.points,
-        replace(schedule, holds_linear_layer=holds),
-        num_observations=observations,
-        seed=seed,
-    )
+    judged = None if held_out is None else held_out.points
+    schedule = replace(schedule, holds_linear_layer=holds)
+    start = head.get_weights()
+    result = train_alone(head, points, judged, schedule, num_observations=observations, seed=seed)
+    if judged is not None and _is_poorly_determined(head, points):
+        with_layer, weights = result, head.get_weights()
+        head.set_weights(start)
+        _without_layer(head)
+        points = training.points
+        result = train_alone(head, points, judged, schedule, num_observations=observations, seed=seed)
+        if not result.best < with_layer.best:
+            result = with_layer
+            head.set_weights(weights)
     drop_unused_experts(head, lambda: count_assignments(head, _assigned(head, points)))
     return result
+
+
+def _is_poorly_determined(head: Head, points: HeadPoints) -> bool:
+    """Whether a head of numbers has a cross-fitted layer of few points; see `POORLY_DETERMINED`."""
+    if head.is_classifier or points.logits is None:
+        return False
+    return len(points) < POORLY_DETERMINED * points.features.shape[1]
+
+
+def _without_layer(head: Head) -> None:
+    """Let the linear mean of a head say nothing."""
+    mean = head.linear_mean if isinstance(head, GPHead) else None
+    if mean is not None:
+        mean.start_from(np.zeros(mean.kernel.shape), np.zeros(mean.bias.shape), 1.0)
 
 
 def _assigned(head: Head, points: HeadPoints) -> NDArray[np.int32]:

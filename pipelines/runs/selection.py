@@ -1,8 +1,8 @@
 """Predictions of a trained head for the selection part of a run, their temperature and losses by group."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.special
@@ -79,6 +79,19 @@ class SelectedNumbers(SelectedPoints):
         square = np.square(score)
         worth = effective_observations(group, square) if several else 1.0
         return float(np.sqrt((worth * np.mean(square) + _AS_STATED) / (worth + _AS_STATED)))
+
+    def no_less_sure(self, own: SelectedPoints, others: SelectedPoints) -> Self:
+        """Return these predictions with smaller deviations where this head is less sure than another one.
+
+        All are divided by the geometric mean of the ratios of both heads' deviations, if that is above 1.
+
+        Args:
+            own: What this head predicts of points that trained neither head.
+            others: What the other head predicts of them.
+        """
+        ratio = float(np.exp(0.5 * np.mean(np.log(own.logits[:, 1]) - np.log(others.logits[:, 1]))))
+        mean, variance = self.logits.T
+        return replace(self, logits=np.stack([mean, variance / max(ratio, 1.0) ** 2], axis=1))
 
     def held_out(self, temperature: float, groups: NDArray[np.intp]) -> HeldOutNumbers:
         """Return the predictions at a temperature, by the number of each example's group."""

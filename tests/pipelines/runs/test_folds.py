@@ -11,7 +11,7 @@ from data_prep.prepared.manifest import LabelledExample, LabelledManifest
 from data_prep.splits.divide import Splits
 from pipelines.runs import folds
 from pipelines.runs.folds import held_out_names, held_out_points, num_folds_of, untrained_folds
-from pipelines.runs.selection import SelectedPoints
+from pipelines.runs.selection import SelectedNumbers, SelectedPoints
 
 
 def manifest(num_groups: int, per_group: int = 2) -> LabelledManifest:
@@ -152,3 +152,25 @@ def test_each_fold_is_predicted_by_the_head_without_it(tmp_path, monkeypatch):
     assert by[: len(whole.splits.selection)].tolist() == [0.0] * len(whole.splits.selection)
     for number, fold in enumerate(untrained_folds(whole), 1):
         assert {by[names.index(name)] for name in fold.splits.test} == {number}
+
+
+def test_folds_whose_heads_are_less_sure_do_not_narrow_the_intervals_of_numbers(tmp_path, monkeypatch):
+    """Some heads without a fold ended less sure than the head of all examples."""
+    whole = job(tmp_path, monkeypatch, refers=False)
+    deviations = {"whole": 0.5, "1": 0.5, "2": 0.4, "3": 1.0, "4": 2.0, "5": 1.0}
+
+    def predict(model: str, names: tuple[str, ...]) -> SelectedNumbers:
+        number = len(names)
+        said = np.stack([np.zeros(number), np.full(number, deviations[model] ** 2)], axis=1)
+        return SelectedNumbers(said, np.ones(number), np.ones(number), np.arange(number, dtype=np.int32))
+
+    monkeypatch.setattr(folds, "selected_points", predict)
+    monkeypatch.setattr(folds, "load_run", lambda folder, _kind: folder.name)
+    monkeypatch.setattr(folds, "load_model", lambda fold, head: {"svgp": fold.run}[head])
+    points = held_out_points(whole, "svgp", "whole")
+    names = held_out_names(whole)
+    for number, fold in enumerate(untrained_folds(whole), 1):
+        found = {round(float(points.logits[names.index(name), 1]), 6) for name in fold.splits.test}
+        assert found == {round(min(deviations[str(number)], 0.5) ** 2, 6)}
+    held_out = points.held_out(1.0, np.arange(len(names)))
+    assert held_out.factor(0.5) == 2.0  # of errors of 1 and a deviation of 0.5, not of 1 or 2

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
-from gpmodels.heads.alone import AloneSchedule
+from gpmodels.heads.alone import AloneResult, AloneSchedule, HeadPoints
 from pipelines.runs import head_start
-from pipelines.runs.head_start import feature_points, start_head
+from pipelines.runs.head_start import FeaturePoints, feature_points, start_head
 
 
 def data(count: int = 40, seed: int = 0):
@@ -149,3 +149,44 @@ def test_a_head_never_ends_worse_than_it_started_on_the_held_out_points():
     counts = model.head.expert_counts.numpy()
     assert counts.sum() == 40  # each training point has its expert
     assert (counts[model.head.active_experts] > 0).all()
+
+
+def numbers_of(count: int, width: int, seed: int = 0) -> FeaturePoints:
+    """Numbers that are no linear function of the features."""
+    x = np.random.default_rng(seed).standard_normal((count, width)).astype(np.float32)
+    points = HeadPoints(x, np.cos(2.0 * x[:, 0]).astype(np.float32), np.ones(count, np.float32))
+    return FeaturePoints(points, np.arange(count))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "count", "best", "layers", "kept"),
+    [
+        ("gaussian", 29, [0.5, 0.3], [True, False], False),
+        ("gaussian", 29, [0.5, 0.6], [True, False], True),
+        ("gaussian", 30, [0.5], [True], True),  # ten points for each feature
+        (None, 29, [0.5], [True], True),
+    ],
+)
+def test_few_numbers_are_learned_from_two_starts(likelihood, count, best, layers, kept, monkeypatch):
+    seen, given = [], iter(best)
+
+    def train(head, points, _, schedule, **__):
+        mean = head.linear_mean
+        seen.append(points.logits is not None)
+        assert schedule.holds_linear_layer
+        assert bool(mean.kernel.numpy().any()) == seen[-1]
+        assert float(mean.offset.numpy()[0]) == 0.0  # nothing of the first training is left
+        mean.offset.assign(np.full(1, 1.0 if seen[-1] else 2.0, np.float32))
+        return AloneResult(1, 1.0, next(given))
+
+    monkeypatch.setattr(head_start, "train_alone", train)
+    model = model_of(SVGPHead(num_inducing=4, likelihood=likelihood))
+    training, held_out = numbers_of(count, 3), numbers_of(9, 3, seed=1)
+    if likelihood is None:
+        classes = replace(training.points, labels=(training.points.labels > 0).astype(np.float32))
+        training = replace(training, points=classes)
+    result = start_head(model, None, training, held_out, AloneSchedule(steps=1), seed=0)
+    assert seen == layers
+    assert result.best == min(best)
+    assert bool(model.head.linear_mean.kernel.numpy().any()) == kept
+    assert float(model.head.linear_mean.offset.numpy()[0]) == (1.0 if kept else 2.0)

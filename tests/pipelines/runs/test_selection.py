@@ -106,3 +106,19 @@ def test_one_group_of_numbers_moves_the_temperature_a_little():
     points, _ = numbers(0.5, 4)
     together = selection_temperature(points, groups=["one"] * len(points.labels))
     assert 1.0 < together < selection_temperature(points, groups=[str(i) for i in range(len(points.labels))])
+
+
+@pytest.mark.parametrize(("deviation", "expected"), [(0.5, 1.0), (1.5, 1.5), (4.0, 4.0)])
+def test_a_head_less_sure_than_another_one_is_taken_to_be_as_sure(deviation, expected):
+    """Of its points that trained neither, whose mean ratio is geometric; one that is surer stays."""
+    truth = np.zeros(6)
+    mean, others = np.linspace(-1.0, 1.0, 6), np.array([0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
+
+    def numbers(deviations: np.ndarray) -> SelectedNumbers:
+        found = points_of(np.stack([mean, np.square(deviations)], axis=1), truth)
+        return SelectedNumbers(found.logits, found.labels, found.weights, found.examples)
+
+    ours = numbers(deviation * others * np.array([0.5, 2.0, 0.5, 2.0, 1.0, 1.0]))
+    held_out = numbers(np.full(6, 7.0)).no_less_sure(ours, numbers(others))
+    np.testing.assert_allclose(np.sqrt(held_out.logits[:, 1]), 7.0 / expected)
+    np.testing.assert_array_equal(held_out.logits[:, 0], mean)
