@@ -11,7 +11,7 @@ predict` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,7 @@ from data_prep.files.depth import PERCENTILES
 from data_prep.files.image_settings import FULL, KeptLevels, range_in_words
 from data_prep.files.images import encode_picture
 from data_prep.measure.scale import TargetScale
-
-Tensors = dict[str, tf.Tensor]
-"""Outputs of a batch of images, clips or features by their names."""
+from pipelines.bundles.frozen import FrozenFunction, Tensors
 
 Resize = Callable[[tf.Tensor, tuple[int, int]], tf.Tensor]
 """Function from images `[B, H, W, 3]` and a height and width to images of that size."""
@@ -56,7 +54,6 @@ class ImageServer(Server):
     Args:
         predict: Function from images `[B, height, width, 3]` in 0..255 to named outputs `[B, ...]`.
         size: Height and width of the network's images.
-        holders: Modules that hold the variables, so that these are saved.
         resize: Function from images `[B, H, W, 3]` and a size to float32 images `[B, *size, 3]` in 0..255;
             None for `to_network_size`.
         levels: The levels that become 0 and 255 in PNG files of 16 bits; None to keep the high byte.
@@ -66,17 +63,15 @@ class ImageServer(Server):
         self,
         predict: Callable[[tf.Tensor], Tensors],
         size: tuple[int, int],
-        holders: Sequence[tf.Module],
         resize: Resize | None = None,
         *,
         levels: KeptLevels | None = None,
     ) -> None:
         super().__init__(name="image_server")
         self._levels = levels
-        self._predict = predict
+        self._predict = FrozenFunction(predict, tf.TensorSpec([None, *size, 3], tf.float32))
         self._size = size
         self._resize = resize or to_network_size
-        self.holders = list(holders)
 
     @tf.function(
         input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")], autograph=False
@@ -175,20 +170,18 @@ class ClipServer(Server):
     Args:
         predict: Function from clips `[B, *shape]` in 0..255 to named outputs `[B, ...]`.
         shape: Shape of a clip: frames, height, width and 3.
-        holders: Modules that hold the variables, so that these are saved.
     """
 
     def __init__(
         self,
         predict: Callable[[tf.Tensor], Tensors],
         shape: tuple[int, ...],
-        holders: Sequence[tf.Module],
     ) -> None:
         super().__init__(name="clip_server")
-        self.holders = list(holders)
+        self._predict = FrozenFunction(predict, tf.TensorSpec([None, *shape], tf.float32))
 
         def serving_default(clips: tf.Tensor) -> Tensors:
-            outputs = predict(tf.cast(clips, tf.float32))
+            outputs = self._predict(tf.cast(clips, tf.float32))
             return {**outputs, "probability": per_class(outputs["probability"])}
 
         spec = tf.TensorSpec([None, *shape], tf.uint8, name="clips")
@@ -205,21 +198,20 @@ class ViewServer(Server):
     Args:
         predict: Function from features `[B, D]` of all views to named outputs `[B, ...]`.
         views: Number of features of each view, in their order.
-        holders: Modules that hold the variables, so that these are saved.
     """
 
     def __init__(
         self,
         predict: Callable[[tf.Tensor], Tensors],
         views: Mapping[str, int],
-        holders: Sequence[tf.Module],
     ) -> None:
         super().__init__(name="view_server")
-        self.holders = list(holders)
         self._views = dict(views)
+        width = sum(views.values())
+        self._predict = FrozenFunction(predict, tf.TensorSpec([None, width], tf.float32))
 
         def serving_default(**values: tf.Tensor) -> Tensors:
-            outputs = predict(tf.concat([values[name] for name in views], axis=-1))
+            outputs = self._predict(tf.concat([values[name] for name in views], axis=-1))
             return {**outputs, "probability": per_class(outputs["probability"])}
 
         function = tf.function(serving_default, autograph=False)

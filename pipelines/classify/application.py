@@ -23,9 +23,7 @@ ClassifyData = PreparedImages[ClassifyManifest]
 def fitting_server(model: HybridModel, run: ClassifyRun) -> Server:
     """Return the graph that predicts one class for each image, whatever its proportions."""
     resize = partial(fit_images, fit=run.images.fit)
-    return ClassServer(
-        model.inference_function(), run.size, model.inference_holders, resize, levels=run.images.levels
-    )
+    return ClassServer(model.inference_function(), run.size, resize, levels=run.images.levels)
 
 
 _ON_IMAGES: Application[ClassifyData, TrainSettings, ClassifyRun] = Application(

@@ -1,5 +1,6 @@
 """Starting TensorFlow from the command line: late, without its start-up notes, with a number of threads."""
 
+import gc
 import logging
 import os
 import re
@@ -10,6 +11,9 @@ from contextlib import contextmanager
 from typing import Final
 
 _STDERR: Final = 2
+
+_KERAS: Final = "keras.src.optimizers"
+"""What TensorFlow imports of Keras at its end, and does without where it is missing: half of the time."""
 
 # What TensorFlow 2.21 writes straight to file descriptor 2 on every start. Its log level does not hold back
 # notes on how it was built and, where there is no GPU driver (303), an error about that.
@@ -22,6 +26,9 @@ _START_UP_NOTES: Final = re.compile(
 def start_tensorflow(threads: int | None) -> None:
     """Import TensorFlow and find its devices. Does nothing where it was imported before.
 
+    Keras is left to whoever imports it: a bundle needs none. What lives then is never searched for garbage
+    again, for it is what the process needs until its end, and each search would take half a second.
+
     Args:
         threads: For one operation and for operations side by side; None for as many as there are processors.
     """
@@ -29,7 +36,7 @@ def start_tensorflow(threads: int | None) -> None:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    with _start_up_notes_hidden():
+    with _start_up_notes_hidden(), _without_keras(), _garbage_left():
         import tensorflow as tf  # noqa: PLC0415 - takes seconds, and help must not wait for it
 
         tf.config.list_physical_devices()
@@ -38,6 +45,32 @@ def start_tensorflow(threads: int | None) -> None:
             tf.config.threading.set_inter_op_parallelism_threads(threads)
     for name in ("tensorflow", "absl"):  # only now: absl must create its logger itself
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+@contextmanager
+def _without_keras() -> Iterator[None]:
+    """Let Keras be missing for an import of TensorFlow, unless it is there."""
+    if _KERAS in sys.modules:
+        yield
+        return
+    sys.modules[_KERAS] = None  # type: ignore[assignment]  # as Python's reference of `import` says
+    try:
+        yield
+    finally:
+        del sys.modules[_KERAS]
+
+
+@contextmanager
+def _garbage_left() -> Iterator[None]:
+    """Look for no garbage while much is imported, and for none in that afterwards."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

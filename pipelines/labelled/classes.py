@@ -342,7 +342,7 @@ def of_classes(outputs: Outputs) -> Outputs:
 
 def class_server(model: HybridModel, run: HeadRun) -> Server:
     """Return the graph that predicts one class for each image."""
-    return ClassServer(model.inference_function(), run.size, model.inference_holders)
+    return ClassServer(model.inference_function(), run.size)
 
 
 def image_signatures(run: LabelledRun, single_latent: bool) -> dict[str, SignatureDescription]:

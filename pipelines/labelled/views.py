@@ -121,7 +121,7 @@ VIEWS_NETWORK: Network[ViewsTrainSettings, ViewsRun] = Network(
 
 def views_server(model: HybridModel, run: ViewsRun) -> Server:
     """Return the graph that predicts one class for each example from its views."""
-    return ViewServer(model.inference_function(), view_preprocessing(run).views, model.inference_holders)
+    return ViewServer(model.inference_function(), view_preprocessing(run).views)
 
 
 def views_signatures(run: ViewsRun, single_latent: bool) -> dict[str, SignatureDescription]:

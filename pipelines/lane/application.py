@@ -282,7 +282,7 @@ class LaneJudge(ClassJudge[Any]):
 
 def map_server(model: HybridModel, run: LaneRun) -> MapServer:
     """Return the graph that predicts maps at the size of the images."""
-    return MapServer(model.inference_function(), run.size, model.inference_holders, levels=run.levels)
+    return MapServer(model.inference_function(), run.size, levels=run.levels)
 
 
 def inside_maps(run: LaneRun) -> str:

@@ -95,8 +95,7 @@ def number_server(model: HybridModel, run: MeasureRun) -> NumberServer:
     """Return the graph that predicts one number for each image."""
     factor = run.interval_factors[model.head.name][SHOWN]
     predict, resize = model.inference_function(), partial(fit_images, fit=run.images.fit)
-    holders, levels = model.inference_holders, run.images.levels
-    return NumberServer(run.scale, factor, predict, run.size, holders, resize, levels=levels)
+    return NumberServer(run.scale, factor, predict, run.size, resize, levels=run.images.levels)
 
 
 _ON_IMAGES: Application[MeasureData, TrainSettings, MeasureRun] = Application(

@@ -31,9 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.guarantee_sizes import CONFIDENCE, LARGEST_STAKE_WEIGHT, units_needed
@@ -252,12 +250,16 @@ def _passed(judged: SelectiveErrors, max_error: float, start: int, level: float)
 
 def _binomial_p_values(judged: SelectiveErrors, max_error: float) -> FloatArray:
     """Return P(Binomial(kept, α) <= wrong) at each threshold, `[J]`; see `SelectiveErrors.of_all`."""
+    import scipy.stats  # noqa: PLC0415 - takes .4 s, and predict by a kept threshold does without
+
     number = judged.num_units if judged.of_all else np.rint(judged.kept)
     return np.asarray(scipy.stats.binom.cdf(np.rint(judged.kept_error), number, max_error))
 
 
 def _betting_p_values(loss: FloatArray, max_error: float) -> FloatArray:
     """Return 1 / wealth, at most 1, of losses `[units, J]`, see the module; `[J]`."""
+    from scipy.special import logsumexp  # noqa: PLC0415 - as above
+
     stakes = _STAKES / (1.0 - max_error)
     with np.errstate(divide="ignore"):  # a unit that is wrong throughout takes all of the largest stake
         log_factor = np.log(np.maximum(1.0 - stakes * loss[..., None], 0.0))  # [units, J, stakes]

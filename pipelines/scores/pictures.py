@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import cv2
-import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
@@ -222,7 +222,10 @@ def letters(size: int) -> ImageFont.FreeTypeFont:
     Args:
         size: Height, pixels.
     """
-    return ImageFont.truetype(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", size)
+    found = find_spec("matplotlib")  # importing it takes .2 s
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("matplotlib is not installed, whose letters pictures have")
+    return ImageFont.truetype(Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf", size)
 
 
 def stripes(height: int, width: int) -> Iterator[slice]:
@@ -278,6 +281,8 @@ def _line_width(image: Picture) -> int:
 
 @cache
 def _colour_table(name: str) -> Picture:
+    import matplotlib as mpl  # noqa: PLC0415 - takes .2 s, and many pictures have no colour map
+
     return np.asarray(mpl.colormaps[name](np.arange(256), bytes=True)[:, :3], np.uint8)
 
 

@@ -219,7 +219,7 @@ def with_trunk(model: HybridModel, run_folder: Path, run: VideoRun) -> HybridMod
 
 def clip_server(model: HybridModel, run: VideoRun) -> ClipServer:
     """Return the graph that predicts one class for each clip."""
-    return ClipServer(model.inference_function(), run.clip_shape, model.inference_holders)
+    return ClipServer(model.inference_function(), run.clip_shape)
 
 
 def signatures_of_clips(run: VideoRun, single_latent: bool) -> dict[str, SignatureDescription]:

@@ -91,7 +91,7 @@ def colours() -> MapServer:
             "blue": images[..., 2] / 255.0,
         }
 
-    return MapServer(predict, SIZE, [])
+    return MapServer(predict, SIZE)
 
 
 def numpy(maps: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:

@@ -87,8 +87,6 @@ def test_a_bundle_stretches_deep_images_as_prepare_does(prepared: Path) -> None:
 class Means:
     """A model whose only output is what it was given."""
 
-    inference_holders: tuple[tf.Module, ...] = ()
-
     def inference_function(self):
         return lambda images: {"probability": tf.reshape(images, [-1, 8 * 8 * 3])}
 

@@ -128,7 +128,7 @@ class Constant(tf.Module):
 
 def test_two_classes_are_served_with_a_probability_each():
     model = Constant()
-    server = ClassServer(model, (8, 8), [model])
+    server = ClassServer(model, (8, 8))
     served = server.serving_default(tf.zeros([2, 5, 9, 3], tf.uint8))
     np.testing.assert_array_equal(served["probability"], [[0.25, 0.75]] * 2)
     np.testing.assert_array_equal(served["label"], [1, 1])

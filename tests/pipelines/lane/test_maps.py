@@ -31,7 +31,7 @@ def test_maps_are_those_of_a_graph_as_it_is_exported():
         p = images[..., 0] / 255.0
         return {"probability": p, "predictive_entropy": tf.sin(p), "latent_mean": images[..., 1]}
 
-    server = MapServer(predict, (24, 32), [])  # its function does not keep it
+    server = MapServer(predict, (24, 32))  # its function does not keep it
     assert_maps_are_those_of(server.serving_default, (24, 32))
 
 
