@@ -225,7 +225,8 @@ def letters(size: int) -> ImageFont.FreeTypeFont:
     found = find_spec("matplotlib")  # importing it takes .2 s
     if found is None or found.origin is None:
         raise ModuleNotFoundError("matplotlib is not installed, whose letters pictures have")
-    return ImageFont.truetype(Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf", size)
+    fonts = Path(found.origin).parent / "mpl-data" / "fonts" / "ttf"
+    return ImageFont.truetype(fonts / "DejaVuSans.ttf", size)
 
 
 def stripes(height: int, width: int) -> Iterator[slice]:

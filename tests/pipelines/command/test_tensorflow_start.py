@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-START = "import sys\nfrom pipelines.command.tensorflow_start import start_tensorflow\nstart_tensorflow(None)\n"
+START = "import sys, pipelines.command.tensorflow_start as start; start.start_tensorflow(None)\n"
 
 
 def said(program: str) -> str:
