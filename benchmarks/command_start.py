@@ -1,71 +1,90 @@
-"""What `gpimaging lane predict` of one image costs, over importing TensorFlow and loading the bundle.
+"""What `predict` of one image costs as a whole process, by bundles and checkouts of this project.
 
     python -m benchmarks.command_start --model BUNDLE --image FILE --out benchmarks/results/command_start
 
-Both are whole processes, in turn. Other work on the machine changes times of the processor little.
+Processes run in turn, once unmeasured. Other work on the machine changes times of the processor little.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from benchmarks.common import host, write_results
-
-LOAD = "import sys, tensorflow; tensorflow.saved_model.load(sys.argv[1])"
-PREDICT = "from pipelines.cli import main; main()"
+from pipelines.bundles.metadata import load_metadata
 
 
-def cost(*arguments: str) -> tuple[float, float]:
-    """Return processor and wall seconds of a Python process.
+class Cost(NamedTuple):
+    """Of a process: seconds of the processor, of the wall, and peak memory in MiB."""
+
+    processor: float
+    wall: float
+    memory: float
+
+
+def cost(checkout: Path, *arguments: str) -> Cost:
+    """Return what a Python process costs that imports the packages of a checkout.
 
     Raises:
         SystemExit: The process failed.
     """
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
-    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise SystemExit(f"A process failed: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used, wall
+    started = time.perf_counter()
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            env=os.environ | {"PYTHONPATH": str(checkout)},
+            cwd=checkout,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        if status:
+            errors.seek(0)
+            raise SystemExit(f"A process failed: {errors.read().decode().strip()[-500:]}")
+    return Cost(used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024.0)
 
 
 def main() -> None:
-    """Measure both and write the table."""
+    """Measure all pairs of a checkout and a bundle and write the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", type=Path, required=True, help="a bundle of lanes, as of `make demo`")
+    parser.add_argument("--model", type=Path, nargs="+", required=True, help="bundles")
     parser.add_argument("--image", type=Path, required=True, help="an image")
+    parser.add_argument("--checkout", type=Path, nargs="+", default=[Path.cwd()], help="also older ones")
     parser.add_argument("--out", type=Path, required=True, help="result files without suffix")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    loads, predictions = [], []
+    pairs = list(product(arguments.checkout, arguments.model))
+    found: dict[tuple[Path, Path], list[Cost]] = {pair: [] for pair in pairs}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(arguments.repeats + 1):
+        for number, (checkout, model) in product(range(arguments.repeats + 1), pairs):
+            step = ("-m", "pipelines", load_metadata(model).application, "predict")
+            files = ("--model", str(model.resolve()), "--input", str(arguments.image.resolve()))
             out = Path(folder) / str(number)
-            loads.append(cost("-c", LOAD, str(arguments.model)))
-            step = ["lane", "predict", "--model", str(arguments.model), "--input", str(arguments.image)]
-            predictions.append(cost("-c", PREDICT, *step, "--out", str(out)))
-    rows: list[dict[str, Any]] = []
-    for name, of in (("processor", 0), ("wall", 1)):
-        load, predict = (statistics.median(one[of] for one in part[1:]) for part in (loads, predictions))
-        rows.append(
-            {
-                "seconds": name,
-                "import TensorFlow, load the bundle": f"{load:.2f}",
-                "lane predict of one image": f"{predict:.2f}",
-                "ratio": f"{predict / load:.2f}",
-            }
-        )
+            one = cost(checkout, *step, *files, "--out", str(out / checkout.name / model.name))
+            if number:
+                found[checkout, model].append(one)
+    rows = [
+        {
+            "checkout": checkout.name,
+            "bundle": model.name,
+            "processor, s": f"{statistics.median(one.processor for one in costs):.2f}",
+            "least": f"{min(one.processor for one in costs):.2f}",
+            "wall, s": f"{statistics.median(one.wall for one in costs):.2f}",
+            "peak memory, MiB": round(max(one.memory for one in costs)),
+        }
+        for (checkout, model), costs in found.items()
+    ]
     write_results(arguments.out, title="Start of a command", rows=rows, host=host())
 
 
