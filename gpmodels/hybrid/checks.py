@@ -4,7 +4,7 @@ import functools
 import logging
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ INPUTS_NOT_FINITE = "The inputs hold NaN or infinity"
 """How the error of a training step on such inputs begins."""
 
 _REFUSED = re.compile(r"assertion failed: \[((?:Labels|Weights) must be .*?, but found)\] \[(.*?)\]")
+_NOT_FINITE = re.compile(rf"({INPUTS_NOT_FINITE}) \(row .*? not at fault\.")
 
 OTHER_LEVELS = 30.0
 """Factor between the values of images beyond which they are not in one range."""
@@ -85,6 +86,8 @@ def in_one_sentence(model: Any, made: Any, name: str) -> Any:
         try:
             return step(*args, **kwargs)
         except tf.errors.InvalidArgumentError as error:
+            if (inputs := _NOT_FINITE.search(error.message)) is not None:
+                raise ValueError(inputs[0]) from None
             if (found := _REFUSED.search(error.message)) is None:
                 raise
             raise ValueError(f"{found[1]} [{', '.join(found[2].split())}].") from None
@@ -266,7 +269,7 @@ def first_not_finite(inputs: Any) -> NotFiniteValue | None:
     return None
 
 
-def check_inputs(network: Any, inputs: Any) -> None:
+def check_inputs(network: Any, inputs: Any, of: str = "") -> None:
     """Raise where inputs hold a NaN or infinity that the network does not fill in.
 
     A ReLU makes a finite feature of NaN, but not a finite gradient of the weights before it.
@@ -274,6 +277,7 @@ def check_inputs(network: Any, inputs: Any) -> None:
     Args:
         network: Keras model or layer, inputs to features; one that fills in values is content.
         inputs: Arrays in any structure.
+        of: What their rows are of, for the message.
 
     Raises:
         ValueError: With the first row that has one.
@@ -288,7 +292,7 @@ def check_inputs(network: Any, inputs: Any) -> None:
         features = network(row, training=False)
     gradients = tape.gradient(features, weights) if weights else []
     if not all_finite([tf.convert_to_tensor(features), *gradients]):
-        raise ValueError(not_finite_message(place.text))
+        raise ValueError(not_finite_message(place.text + of))
 
 
 def image_level(inputs: Any) -> float | None:
@@ -361,28 +365,44 @@ def assert_inputs_finite(inputs: Any, is_fine: tf.Tensor) -> None:
         is_fine: Whether features or gradients are finite, bool, a scalar: a network may fill values in.
 
     Raises:
-        tf.errors.InvalidArgumentError: With the rows of the batch.
+        tf.errors.InvalidArgumentError: With the first row and column of the batch.
+    """
+
+    def refuse(*parts: tf.Tensor) -> None:
+        place = first_not_finite(parts)
+        if place is not None:
+            raise ValueError(not_finite_message(f"{place.text} of a batch"))
+
+    _look_unless(is_fine, refuse, inputs)
+
+
+def assert_judged_inputs_finite(network: Any, inputs: Any) -> None:
+    """Stop a step of `evaluate`, in a graph too, on inputs that are not finite and that nothing fills in.
+
+    Args:
+        network: As for `check_inputs`, which is asked for such a batch alone.
+        inputs: Tensors in any structure, `[B, ...]` each.
+
+    Raises:
+        tf.errors.InvalidArgumentError: With the first row and column of the batch.
     """
     floating = [part for part in tf.nest.flatten(inputs) if part.dtype.is_floating]
 
-    def check() -> tf.Tensor:
-        finite = [
-            tf.reduce_all(tf.reshape(tf.math.is_finite(part), [tf.shape(part)[0], -1]), axis=1)
-            for part in floating
-        ]
-        rows = tf.reduce_all(tf.stack(finite), axis=0)
-        tf.debugging.Assert(
-            tf.reduce_all(rows),
-            [
-                f"{INPUTS_NOT_FINITE}; leave such examples out. Rows of the batch:",
-                tf.squeeze(tf.where(~rows), 1),
-            ],
-            summarize=5,
-        )
-        return tf.constant(True)
+    def refuse(*parts: tf.Tensor) -> None:
+        check_inputs(network, tf.nest.pack_sequence_as(inputs, parts), " of a batch")
 
     if floating:
-        tf.cond(is_fine, lambda: tf.constant(True), check)
+        _look_unless(all_finite(floating), refuse, inputs)
+
+
+def _look_unless(is_fine: tf.Tensor, refuse: Callable[..., None], inputs: Any) -> None:
+    """Hand inputs to a function of NumPy in a step that is not fine."""
+
+    def look() -> tf.Tensor:
+        with tf.control_dependencies([tf.py_function(refuse, tf.nest.flatten(inputs), [])]):
+            return tf.constant(True)
+
+    tf.cond(is_fine, lambda: tf.constant(True), look)
 
 
 def all_finite(tensors: Iterable[tf.Tensor | None]) -> tf.Tensor:

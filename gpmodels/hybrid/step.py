@@ -11,6 +11,7 @@ from gpmodels.hybrid.batches import is_arrays, shapes_of
 from gpmodels.hybrid.checks import (
     all_finite,
     assert_inputs_finite,
+    assert_judged_inputs_finite,
     check_inputs,
     check_points,
     check_sizes,
@@ -160,8 +161,8 @@ class BoundModel(keras.Model):
             scaled_loss = self.optimizer.scale_loss(self._scaled(share) + own / replicas.num_replicas())
         variables = self.trainable_variables
         gradients = tape.gradient(scaled_loss, variables)
-        # A ReLU makes finite features of NaN, but no gradient.
-        assert_inputs_finite(keras.utils.unpack_x_y_sample_weight(data)[0], all_finite(gradients))
+        if not self.jit_compile:  # A ReLU makes finite features of NaN, but no gradient; XLA has no checks.
+            assert_inputs_finite(keras.utils.unpack_x_y_sample_weight(data)[0], all_finite(gradients))
         gradients = _zero_unless(tf.math.is_finite(loss), gradients)
         apply_gradients(self.optimizer, zip(gradients, variables, strict=True))
         self.head.record_assignments(points.latent, points.weights)
@@ -189,7 +190,10 @@ class BoundModel(keras.Model):
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Return the bound and the metrics of a batch."""
-        points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=False)
+        inputs, *labels = keras.utils.unpack_x_y_sample_weight(data)
+        points = self._points(inputs, *labels, training=False)
+        if not self.jit_compile:
+            assert_judged_inputs_finite(self.network, inputs)
         expected = self._expected(points)
         loss = self._negative_bound_per_point(expected)
         return self._update_metrics(points, expected, loss + self._own_losses(loss.dtype))
@@ -205,7 +209,7 @@ class BoundModel(keras.Model):
         check_points(
             features.shape, y.shape, None if sample_weight is None else sample_weight.shape, self.head
         )
-        if training:
+        if training and not self.jit_compile:
             assert_inputs_finite(x, all_finite([features]))
         num_examples, num_features = tf.shape(features)[0], features.shape[-1]
         dtype = self.head.compute_dtype

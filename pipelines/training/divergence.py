@@ -55,12 +55,14 @@ def step_errors(model: HybridModel, where: str, remedy: str) -> Iterator[None]:
     """
     try:
         yield
-    except tf.errors.InvalidArgumentError as error:
-        if INPUTS_NOT_FINITE in error.message:
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        if INPUTS_NOT_FINITE in str(error):
             raise TrainingDiverged(
                 f"Training stopped {where}: the inputs hold NaN or infinity, which no learning rate mends. "
                 "Leave such examples out of the data, and start again with another --out."
             ) from error
+        if isinstance(error, ValueError):
+            raise
         failure = FactorisationFailure.of(error)
         if failure is None:
             raise
