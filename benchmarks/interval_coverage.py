@@ -1,7 +1,8 @@
-"""How often intervals of numbers hold in small folders, where out-of-fold heads say how wide they must be.
+r"""How often intervals of numbers hold in small folders, where out-of-fold heads say how wide they must be.
 
-    python -m benchmarks.interval_coverage --out benchmarks/results/interval_coverage/stand_in
-    python -m benchmarks.interval_coverage --heads linear svgp svgp_one_start --images 65 --draws 10 --out OUT
+    python -m benchmarks.interval_coverage --draws 100 --out benchmarks/results/interval_coverage/stand_in
+    python -m benchmarks.interval_coverage --heads svgp_one_start svgp --worlds "a wave" --images 65 \
+        --draws 8 --out benchmarks/results/interval_coverage/heads
 
 Simulated features of a frozen network, 300 tanh functions of six hidden facts of an image, and a number that
 is a function of these with a known noise. Many folders are drawn; 15 % of each choose when training ends,

@@ -391,8 +391,8 @@ def assert_judged_inputs_finite(network: Any, inputs: Any) -> None:
     def refuse(*parts: tf.Tensor) -> None:
         check_inputs(network, tf.nest.pack_sequence_as(inputs, parts), " of a batch")
 
-    if floating:
-        _look_unless(all_finite(floating), refuse, inputs)
+    if floating:  # one NaN or infinity is enough for the sum; one of large numbers is looked at in vain
+        _look_unless(all_finite([tf.reduce_sum(part) for part in floating]), refuse, inputs)
 
 
 def _look_unless(is_fine: tf.Tensor, refuse: Callable[..., None], inputs: Any) -> None:
