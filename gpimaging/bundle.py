@@ -52,8 +52,10 @@ class Bundle:
         Raises:
             InputError: As the command.
             TypeError: There is no such setting.
-            ValueError: An array is no image.
+            ValueError: An array is no image, or groups are asked for without `out`, to which they are written.
         """
+        if settings.get("by") is not None and out is None:
+            raise ValueError("by writes groups.csv, so it needs a folder: pass out=.")
         with image_files(images) as inputs, TemporaryDirectory(prefix="gpimaging-") as scratch:
             folder = Path(scratch) / "predictions" if out is None else Path(out)
             step = Steps(self.application).predict
