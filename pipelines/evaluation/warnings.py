@@ -155,14 +155,16 @@ def unfinished_warnings(job: Job[Any, Any, Any]) -> tuple[str, ...]:
 
 
 def head_epochs(model: Path, run: HeadRun) -> dict[str, int]:
-    """Epochs each head of a run was to be trained for, where its checkpoint says so.
+    """Epochs each head of a run was to be trained for with its network, where its checkpoint says so.
+
+    A head that was trained alone to its end, as Gaussian processes on a frozen network are, has none.
 
     Raises:
         InputError: A checkpoint's state is damaged.
     """
     folders = {name: head_folder(model, name) for name in run.heads}
     states = {name: StageState.load(folder) for name, folder in folders.items() if has_checkpoint(folder)}
-    return {name: state.epochs for name, state in states.items() if state.epochs is not None}
+    return {name: state.epochs for name, state in states.items() if state.epochs}
 
 
 def evaluation_warnings(

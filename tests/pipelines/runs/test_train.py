@@ -414,6 +414,8 @@ def test_heads_with_different_epochs_are_no_fair_comparison(copy):
     (warning,) = evaluation_warnings("test", seen_fold=None, head_epochs=epochs)
     assert "different numbers of epochs (linear 2, hgp 9)" in warning
     assert evaluation_warnings("test", seen_fold=None, head_epochs={"linear": 2, "hgp": 2}) == ()
+    path.write_text(json.dumps({**json.loads(path.read_text()), "epochs": 0}))  # trained alone
+    assert head_epochs(copy, run) == {"linear": 2}
 
 
 # Data that cannot be used -----------------------------------------------------------------------------------
