@@ -49,6 +49,10 @@ def make_groups(unit: tf.Tensor, num_units: int) -> Groups:
         >>> make_groups(tf.constant([1, 0, 1]), 2).point_of_row.numpy().tolist()
         [1, 0, 2]
     """
+    if unit.shape == [1]:  # by operations that every runtime has
+        first = tf.zeros_like(unit)
+        counts = tf.one_hot(unit[0], num_units, dtype=unit.dtype)
+        return Groups(unit_of_row=unit, point_of_row=first, row_of_point=first, num_rows=counts)
     # A partition is one pass; sorting a large batch takes several times as long.
     parts = tf.dynamic_partition(tf.range(tf.size(unit)), unit, num_units)
     point_of_row = tf.ensure_shape(tf.concat(parts, axis=0), unit.shape)
@@ -125,6 +129,9 @@ def products_of_rows(groups: Groups, rows: tf.Tensor, matrices: tf.Tensor) -> tf
     """
     if matrices.shape[1] == 1:  # without an axis of one, which products would each take off and put back
         rows, matrices = tf.squeeze(rows, 0), tf.squeeze(matrices, 1)
+    if groups.unit_of_row.shape == [1]:
+        product = tf.matmul(rows, tf.gather(matrices, groups.unit_of_row[0]), transpose_b=True)
+        return product if product.shape.rank == 3 else tf.expand_dims(product, 0)
     parts = tf.split(rows, groups.num_rows, axis=-2, num=groups.num_units)
     of_units = tf.unstack(matrices, num=groups.num_units)
     products = [

@@ -36,6 +36,9 @@ class Server(tf.Module):
 
     # Abstract; `abc` cannot say so, for tf.Module has a metaclass of its own.
 
+    _portable: Callable[[tf.Tensor], Tensors]
+    _shape: tuple[int, ...]
+
     def signatures(self) -> dict[str, Any]:
         """Return the functions to serve, by name."""
         return {"serving_default": self.serving_default}
@@ -43,6 +46,14 @@ class Server(tf.Module):
     def sample_inputs(self, sample: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return every input of the signatures by name; an encoded image as its bytes."""
         raise NotImplementedError
+
+    def portable(self) -> tuple[Callable[[tf.Tensor], Tensors], tf.TensorSpec]:
+        """Return what answers for one input of the network's size, and the shape of that input."""
+        return self._portable, tf.TensorSpec([1, *self._shape], tf.float32)
+
+    def portable_sample(self, sample: NDArray[Any]) -> NDArray[Any]:
+        """Return the one input that a sample gives, float32."""
+        return sample[None].astype(np.float32)
 
 
 class ImageServer(Server):
@@ -70,6 +81,7 @@ class ImageServer(Server):
         super().__init__(name="image_server")
         self._levels = levels
         self._predict = FrozenFunction(predict, tf.TensorSpec([None, *size, 3], tf.float32))
+        self._shape, self._portable = (*size, 3), lambda images: self._of_network_size(predict(images))
         self._size = size
         self._resize = resize or to_network_size
 
@@ -96,6 +108,11 @@ class ImageServer(Server):
     def sample_inputs(self, sample: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return the inputs that a decoded image `[H, W, 3]` gives."""
         return {"images": sample[None], "encoded": np.frombuffer(encode_picture(sample), np.uint8)}
+
+    def portable_sample(self, sample: NDArray[Any]) -> NDArray[Any]:
+        """Return a decoded image at the network's size."""
+        resized: NDArray[Any] = self._resize(tf.constant(sample[None]), self._size).numpy()
+        return resized
 
     def _of_images(self, outputs: Tensors, size: tf.Tensor) -> Tensors:
         """Return what is served for images of `size [2]`, from the network's outputs."""
@@ -127,7 +144,7 @@ class ClassServer(ImageServer):
         return self._of_network_size(outputs)
 
     def _of_network_size(self, outputs: Tensors) -> Tensors:
-        return {**outputs, "probability": per_class(outputs["probability"])}
+        return _with_classes(outputs)
 
 
 class NumberServer(ImageServer):
@@ -180,9 +197,10 @@ class ClipServer(Server):
         super().__init__(name="clip_server")
         self._predict = FrozenFunction(predict, tf.TensorSpec([None, *shape], tf.float32))
 
+        self._shape, self._portable = shape, lambda clips: _with_classes(predict(clips))
+
         def serving_default(clips: tf.Tensor) -> Tensors:
-            outputs = self._predict(tf.cast(clips, tf.float32))
-            return {**outputs, "probability": per_class(outputs["probability"])}
+            return _with_classes(self._predict(tf.cast(clips, tf.float32)))
 
         spec = tf.TensorSpec([None, *shape], tf.uint8, name="clips")
         self.serving_default = tf.function(serving_default, input_signature=[spec], autograph=False)
@@ -207,12 +225,12 @@ class ViewServer(Server):
     ) -> None:
         super().__init__(name="view_server")
         self._views = dict(views)
-        width = sum(views.values())
-        self._predict = FrozenFunction(predict, tf.TensorSpec([None, width], tf.float32))
+        self._shape = (sum(views.values()),)
+        self._portable = lambda features: _with_classes(predict(features))
+        self._predict = FrozenFunction(predict, tf.TensorSpec([None, *self._shape], tf.float32))
 
         def serving_default(**values: tf.Tensor) -> Tensors:
-            outputs = self._predict(tf.concat([values[name] for name in views], axis=-1))
-            return {**outputs, "probability": per_class(outputs["probability"])}
+            return _with_classes(self._predict(tf.concat([values[name] for name in views], axis=-1)))
 
         function = tf.function(serving_default, autograph=False)
         self.serving_default = function.get_concrete_function(
@@ -372,3 +390,8 @@ def per_class(probability: tf.Tensor) -> tf.Tensor:
     if probability.shape.rank == 2:
         return probability
     return tf.stack([1.0 - probability, probability], axis=-1)
+
+
+def _with_classes(outputs: Tensors) -> Tensors:
+    """Return outputs with probabilities of all classes."""
+    return {**outputs, "probability": per_class(outputs["probability"])}

@@ -108,6 +108,7 @@ def export(
         config=job.folder / CONFIG_NAME,
         metrics=enclosed,
         files={**parts.files(run), **({HELD_OUT: held_out} if keeps_held_out else {})},
+        portable=settings.format == "litert",
         overwrite=overwrite,
     )
     _print_guarantee(job, guarantee, enclosed, settings)

@@ -341,6 +341,10 @@ class ExportSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    options: ClassVar[dict[str, tuple[str, str]]] = {
+        "format": ("", "litert writes network.tflite beside the SavedModel, for phones and browsers.")
+    }
+
     head: HeadName | None = Field(
         default=None,
         description="Head to export; null takes the one that `evaluate` names: the one with the lowest "
@@ -351,9 +355,14 @@ class ExportSettings(BaseModel):
         description="Export the head with the temperatures fitted on the held-out examples, and on their "
         "pools, such as images of patches.",
     )
+    format: Literal["saved_model", "litert"] = Field(
+        default="saved_model",
+        description="`litert` also writes `network.tflite`: network and head for LiteRT, one input of the "
+        "network's size at a time.",
+    )
 
 
 class ClassExportSettings(CostSettings, ExportSettings):
     """Settings of an export step of an application that gives examples a class."""
 
-    options: ClassVar[dict[str, tuple[str, str]]] = {"costs": COSTS_OPTION}
+    options: ClassVar[dict[str, tuple[str, str]]] = {"costs": COSTS_OPTION, **ExportSettings.options}

@@ -62,7 +62,12 @@ class Brightness(tf.Module):
 
 
 def write_brightness(
-    folder: Path, weight: float, *, overwrite: bool = False, files: dict[str, str | Path] | None = None
+    folder: Path,
+    weight: float,
+    *,
+    overwrite: bool = False,
+    portable: bool = False,
+    files: dict[str, str | Path] | None = None,
 ) -> Path:
     config = folder.parent / "config.yaml"
     config.write_text("seed: 0\n")
@@ -83,6 +88,7 @@ def write_brightness(
         config=config,
         metrics=None,
         files=files or {},
+        portable=portable,
         overwrite=overwrite,
     )
     return folder
@@ -602,3 +608,14 @@ def test_a_file_in_the_way(tmp_path):
     (tmp_path / "bundle").write_text("a file")
     with pytest.raises(InputError, match="is a file; expected a folder"):
         write_brightness(tmp_path / "bundle", 1.0)
+
+
+def test_the_network_for_litert_is_verified(tmp_path):
+    bundle = write_brightness(tmp_path / "bundle", 4.0, portable=True)
+    assert verify_bundle(bundle).differences["network.tflite/probability"] <= 1e-5
+    other = write_brightness(tmp_path / "other", 4.001, portable=True)
+    shutil.copy(other / "network.tflite", bundle)
+    fails(bundle, r"network\.tflite does not match its checksum")
+    changed = file_sha256(bundle / "network.tflite")
+    change_metadata(bundle, lambda content: content["sha256"].update({"network.tflite": changed}))
+    fails(bundle, r"network\.tflite: LiteRT computes otherwise .*latent_mean by .* without --format litert")

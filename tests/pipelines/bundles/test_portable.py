@@ -1,0 +1,70 @@
+"""Tests of `network.tflite`: it answers as the head does, for every family that LiteRT can compute."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import special
+
+from data_prep.errors import InputError
+from gpmodels import HybridModel
+from gpmodels.registry import HeadTask, families
+from pipelines.bundles.portable import (
+    PORTABLE_TOLERANCE,
+    _erfc,
+    portable_network,
+    portable_outputs,
+)
+
+POINTS = np.random.default_rng(0).normal(size=(160, 6)).astype(np.float32)
+SPEC = tf.TensorSpec([1, 6], tf.float32)
+IN_DOUBLE_PRECISION = {"dfgp", "dfgp_mkl"}
+WITH_A_SOURCE = {"atl_dgp"}
+FAMILIES = sorted(families().keys() - IN_DOUBLE_PRECISION - WITH_A_SOURCE)
+
+
+def model_of(name: str, num_classes: int) -> Any:
+    family = families()[name]
+    labels = np.digitize(POINTS[:, 0], [0.0] if num_classes == 2 else [-0.4, 0.4]).astype(np.float32)
+    keras.utils.set_random_seed(0)
+    views = (slice(0, 2), slice(2, 4)) if family.needs_views else None
+    settings = None if family.settings is None else family.settings()
+    head = family.make(settings, HeadTask(num_classes=num_classes, views=views))
+    model = HybridModel(keras.layers.Dense(4), head, num_data=len(POINTS))
+    model.initialize((POINTS, labels), **({"head_steps": 2} if family.is_gaussian_process else {}))
+    if family.is_completed or family.fitted_on:
+        model.fit_to((POINTS, labels))
+    return model.inference_function()
+
+
+def check(name: str, num_classes: int) -> None:
+    predict = model_of(name, num_classes)
+    network = portable_network(predict, SPEC, name)
+    for point in POINTS[:20, None]:
+        expected = {key: value.numpy() for key, value in predict(tf.constant(point)).items()}
+        outputs = portable_outputs(network, point)
+        assert outputs.keys() == expected.keys()
+        for key, value in expected.items():
+            tolerance = PORTABLE_TOLERANCE
+            np.testing.assert_allclose(outputs[key], value, tolerance, tolerance, err_msg=key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_head_answers_alike(name: str, num_classes: int) -> None:
+    check(name, num_classes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(IN_DOUBLE_PRECISION))
+def test_a_head_in_double_precision_is_refused_in_a_sentence(name: str) -> None:
+    with pytest.raises(InputError, match=f"The {name} head cannot be written for LiteRT, .* another head"):
+        portable_network(model_of(name, 2), SPEC, name)
+
+
+def test_erfc_is_close_everywhere() -> None:
+    z = np.linspace(-10.0, 10.0, 20001).astype(np.float32)
+    np.testing.assert_allclose(_erfc(tf.constant(z)), special.erfc(z.astype(float)), atol=6e-7)
