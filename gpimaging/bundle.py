@@ -52,7 +52,7 @@ class Bundle:
         Raises:
             InputError: As the command.
             TypeError: There is no such setting.
-            ValueError: An array is no image, or groups are asked for without `out`, to which they are written.
+            ValueError: An array is no image, or groups are asked for without `out`, which `groups.csv` needs.
         """
         if settings.get("by") is not None and out is None:
             raise ValueError("by writes groups.csv, so it needs a folder: pass out=.")
