@@ -117,7 +117,7 @@ def demo(
     console = make_console()
     configure_logging(console)
     with exit_codes(stopped=lambda: "Run the command again with --overwrite."):
-        start_tensorflow(threads=None)
+        start_tensorflow(threads=None, whole_process=True)
         from pipelines.lane.demo import run_demo  # noqa: PLC0415 - imports TensorFlow
 
         run_demo(out, seed=seed, overwrite=overwrite, console=console)
@@ -131,7 +131,7 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
         from pipelines.bundles.metadata import load_metadata  # noqa: PLC0415 - imports NumPy
 
         load_metadata(bundle)  # a slip shows before TensorFlow is imported
-        start_tensorflow(threads=None)
+        start_tensorflow(threads=None, whole_process=True)
         from pipelines.bundles.saved_model import verify_bundle  # noqa: PLC0415 - imports TensorFlow
 
         verification = verify_bundle(bundle)
@@ -142,7 +142,7 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
 def doctor() -> None:
     """Show versions, processors, memory and GPUs, and which extras are missing and what each would give."""
     console = make_console()
-    start_tensorflow(threads=None)
+    start_tensorflow(threads=None, whole_process=True)
     show_table(console, "This installation", describe_machine())
     show_table(console, "Extras", describe_extras())
 

@@ -1,11 +1,13 @@
 """What preparing takes whatever the modality: worker processes, what was left out."""
 
+import multiprocessing
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import joblib
 from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.backend.process import LokyProcess
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from data_prep.errors import InputError, Skipped
@@ -102,10 +104,12 @@ def _alone(call: tuple[Any, ...], file: Path) -> Any:
 def end_workers() -> None:
     """End the processes that wait for work; without it Python waits for them when it exits.
 
-    Each ends when it is told, or after five minutes without work, so that on a busy machine a command whose
-    work was done might not end.
+    Each ends when something asks it to, or after five minutes without work, so that on a busy machine a
+    command whose work was done might not end.
     """
-    get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+    if any(isinstance(child, LokyProcess) for child in multiprocessing.active_children()):
+        # Where there is no executor, asking for it would start one, and a process that tracks its resources.
+        get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
 def without_skipped(results: Iterable[Result | Skipped], skipped: list[Skipped]) -> Iterator[Result]:

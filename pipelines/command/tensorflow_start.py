@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 _STDERR: Final = 2
@@ -23,20 +23,24 @@ _START_UP_NOTES: Final = re.compile(
 )
 
 
-def start_tensorflow(threads: int | None) -> None:
+def start_tensorflow(threads: int | None, *, whole_process: bool = False) -> None:
     """Import TensorFlow and find its devices. Does nothing where it was imported before.
-
-    Keras is left to whoever imports it: a bundle needs none. What lives then is never searched for garbage
-    again, for it is what the process needs until its end, and each search would take half a second.
 
     Args:
         threads: For one operation and for operations side by side; None for as many as there are processors.
+        whole_process: Whether the process does nothing else, as that of a command. Keras is then left to
+            whoever imports it, for a bundle needs none; meanwhile other threads could not import it. The
+            garbage collector never searches what lives afterwards: the process needs it until its end, and
+            each search would take half a second.
     """
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    with _start_up_notes_hidden(), _without_keras(), _garbage_left():
+    with _start_up_notes_hidden(), ExitStack() as stack:
+        if whole_process:
+            stack.enter_context(_without_keras())
+            stack.enter_context(_garbage_left())
         import tensorflow as tf  # noqa: PLC0415 - takes seconds, and help must not wait for it
 
         tf.config.list_physical_devices()
@@ -49,7 +53,7 @@ def start_tensorflow(threads: int | None) -> None:
 
 @contextmanager
 def _without_keras() -> Iterator[None]:
-    """Let Keras be missing for an import of TensorFlow, unless it is there."""
+    """Hide Keras while TensorFlow is imported, unless something imported it before."""
     if _KERAS in sys.modules:
         yield
         return

@@ -57,6 +57,7 @@ def process(_: str) -> int:
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_no_worker_outlives_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that waits for work holds up the exit of a command, on a busy machine for minutes."""
     workers: set[int] = set()
@@ -73,6 +74,12 @@ def test_no_worker_outlives_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     for worker in workers:
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)
+
+
+def test_ending_workers_starts_none_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    preparing.end_workers()
+    monkeypatch.setattr(preparing, "get_reusable_executor", pytest.fail)
+    preparing.end_workers()
 
 
 def test_jobs_must_be_positive() -> None:

@@ -66,6 +66,7 @@ def test_nll_is_the_density_of_the_prediction_in_the_unit_of_the_targets():
     assert nll == pytest.approx(-density.mean(), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_nll_is_that_of_the_distribution_at_its_temperature(head):
     x, y = data()
@@ -78,6 +79,7 @@ def test_nll_is_that_of_the_distribution_at_its_temperature(head):
     assert logs["nll"] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_nll_of_classes_is_that_of_their_probabilities_at_the_temperature(num_classes):
     x, y = data()
