@@ -17,11 +17,11 @@ from gpmodels.units.masked import check_unmasked
 
 LOGGER = logging.getLogger(__name__)
 
-INPUTS_NOT_FINITE = "The inputs hold NaN or infinity"
-"""How the error of a training step on such inputs begins."""
+_INPUTS_NOT_FINITE = "The inputs hold NaN or infinity"
 
+# Of an exception that a step in a graph raises, TensorFlow keeps the text alone.
 _REFUSED = re.compile(r"assertion failed: \[((?:Labels|Weights) must be .*?, but found)\] \[(.*?)\]")
-_NOT_FINITE = re.compile(rf"({INPUTS_NOT_FINITE}) \(row .*? not at fault\.")
+_NOT_FINITE = re.compile(rf"({_INPUTS_NOT_FINITE}) \(row .*? not at fault\.")
 
 OTHER_LEVELS = 30.0
 """Factor between the values of images beyond which they are not in one range."""
@@ -32,6 +32,10 @@ CLEARLY = 2.0
 """Factor by which the number of points may differ from `num_data` without a word."""
 
 Shape = Sequence[int | None]
+
+
+class NotFiniteError(ValueError):
+    """Inputs hold a NaN or infinity that the network does not fill in."""
 
 
 def check_compile(loss: Any, loss_weights: Any, jit_compile: Any = "auto") -> None:
@@ -86,15 +90,22 @@ def in_one_sentence(model: Any, made: Any, name: str) -> Any:
         try:
             return step(*args, **kwargs)
         except tf.errors.InvalidArgumentError as error:
-            if (inputs := _NOT_FINITE.search(error.message)) is not None:
-                raise ValueError(inputs[0]) from None
-            if (found := _REFUSED.search(error.message)) is None:
+            if (refusal := refusal_of(error)) is None:
                 raise
-            raise ValueError(f"{found[1]} [{', '.join(found[2].split())}].") from None
+            raise refusal from None
 
     vars(said)["in_one_sentence"] = True
     setattr(model, name, said)
     return said if callable(made) else made
+
+
+def refusal_of(error: tf.errors.InvalidArgumentError) -> ValueError | None:
+    """Return how a step refused inputs, labels or weights; None where its error is another one."""
+    if (inputs := _NOT_FINITE.search(error.message)) is not None:
+        return NotFiniteError(inputs[0])
+    if (found := _REFUSED.search(error.message)) is not None:
+        return ValueError(f"{found[1]} [{', '.join(found[2].split())}].")
+    return None
 
 
 def check_sizes(num_data: int, num_effective: float | None, points_per_example: int | None) -> None:
@@ -280,7 +291,7 @@ def check_inputs(network: Any, inputs: Any, of: str = "") -> None:
         of: What their rows are of, for the message.
 
     Raises:
-        ValueError: With the first row that has one.
+        NotFiniteError: With the first row that has one.
     """
     place = first_not_finite(inputs)
     if place is None:
@@ -292,7 +303,7 @@ def check_inputs(network: Any, inputs: Any, of: str = "") -> None:
         features = network(row, training=False)
     gradients = tape.gradient(features, weights) if weights else []
     if not all_finite([tf.convert_to_tensor(features), *gradients]):
-        raise ValueError(not_finite_message(place.text + of))
+        raise not_finite(place.text + of)
 
 
 def image_level(inputs: Any) -> float | None:
@@ -344,14 +355,14 @@ def warn_if_alike(features: npt.NDArray[np.floating[Any]], name: str) -> None:
         )
 
 
-def not_finite_message(where: str | None) -> str:
-    """Return what to say of features that are not finite, by where the inputs are not."""
+def not_finite(where: str | None) -> ValueError:
+    """Return the error of features that are not finite, by where the inputs are not."""
     if where is not None:
-        return (
-            f"{INPUTS_NOT_FINITE} ({where}); leave such examples out or fill in the values. The "
+        return NotFiniteError(
+            f"{_INPUTS_NOT_FINITE} ({where}); leave such examples out or fill in the values. The "
             "network is not at fault."
         )
-    return (
+    return ValueError(
         "The network's features hold NaN or infinity, though its inputs are finite; lower the learning rate "
         "of its training."
     )
@@ -371,7 +382,7 @@ def assert_inputs_finite(inputs: Any, is_fine: tf.Tensor) -> None:
     def refuse(*parts: tf.Tensor) -> None:
         place = first_not_finite(parts)
         if place is not None:
-            raise ValueError(not_finite_message(f"{place.text} of a batch"))
+            raise not_finite(f"{place.text} of a batch")
 
     _look_unless(is_fine, refuse, inputs)
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from gpmodels.heads.base import Head, flatten_points
 from gpmodels.heads.points import PointBatch
 from gpmodels.hybrid.batches import MAX_SAMPLED_BATCHES, Batch, batches, is_arrays
-from gpmodels.hybrid.checks import check_labels, check_points, first_not_finite, not_finite_message
+from gpmodels.hybrid.checks import check_labels, check_points, first_not_finite, not_finite
 
 NO_POINT = "initialize() was given no data point of positive weight; pass inputs or a dataset."
 
@@ -131,10 +131,10 @@ def _finite(features: npt.NDArray[np.float64], inputs: Any, data: Any) -> npt.ND
         return features
     place = first_not_finite(inputs)
     if place is None:
-        raise ValueError(not_finite_message(None))
+        raise not_finite(None)
     # Arrays were shuffled, so the row is looked for in them; which batch it is says little.
     found = first_not_finite(_inputs(data)) if is_arrays(data) else None
-    raise ValueError(not_finite_message(f"{place.text} of a batch" if found is None else found.text))
+    raise not_finite(f"{place.text} of a batch" if found is None else found.text)
 
 
 def _inputs(data: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels import HybridModel
-from gpmodels.hybrid.checks import INPUTS_NOT_FINITE
+from gpmodels.hybrid.checks import NotFiniteError, refusal_of
 from gpmodels.units.numerics import FactorisationFailure
 from pipelines.errors import TrainingDiverged
 
@@ -55,14 +55,12 @@ def step_errors(model: HybridModel, where: str, remedy: str) -> Iterator[None]:
     """
     try:
         yield
-    except (tf.errors.InvalidArgumentError, ValueError) as error:
-        if INPUTS_NOT_FINITE in str(error):
+    except (tf.errors.InvalidArgumentError, NotFiniteError) as error:
+        if isinstance(error, NotFiniteError) or isinstance(refusal_of(error), NotFiniteError):
             raise TrainingDiverged(
                 f"Training stopped {where}: the inputs hold NaN or infinity, which no learning rate mends. "
                 "Leave such examples out of the data, and start again with another --out."
             ) from error
-        if isinstance(error, ValueError):
-            raise
         failure = FactorisationFailure.of(error)
         if failure is None:
             raise

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from gpmodels import HybridModel, LinearHead, SNGPHead, SVGPHead
 from gpmodels.hybrid.checks import (
+    NotFiniteError,
     all_finite,
     assert_inputs_finite,
     check_class_weight,
@@ -194,9 +195,9 @@ def test_a_relu_that_hides_nan_does_not_hide_it_from_a_step():
     model.compile("adam")
     batches = tf.data.Dataset.from_tensor_slices((x, np.arange(len(x)) % 2)).batch(30)
     said = r"^The inputs hold NaN or infinity \(row 20, column 1 of a batch\); leave such .*not at fault\.$"
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(NotFiniteError, match=said):
         model.fit(batches, shuffle=False, verbose=0)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(NotFiniteError, match=said):
         model.evaluate(batches, verbose=0)
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 

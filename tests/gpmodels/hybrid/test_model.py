@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
+from gpmodels.hybrid.checks import NotFiniteError
 from tests.gpmodels.layer_contract import OUTPUTS
 
 
@@ -348,7 +349,7 @@ def test_initialize_refuses_data_it_cannot_use():
     with pytest.raises(ValueError, match="needs labels"):
         model.initialize(x, head_steps=1)
     x[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"inputs hold NaN or infinity \(row 3, column 1\)"):
+    with pytest.raises(NotFiniteError, match=r"inputs hold NaN or infinity \(row 3, column 1\)"):
         model.initialize((x, y))
     x[3, 1] = 1e30
     squared = HybridModel(keras.layers.Activation(tf.square), SVGPHead(num_inducing=4), num_data=60)

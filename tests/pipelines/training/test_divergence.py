@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import HybridModel
+from gpmodels.hybrid.checks import assert_inputs_finite
 from gpmodels.units.numerics import inverse_cholesky
 from pipelines.errors import TrainingDiverged
 from pipelines.training.divergence import expert_names, require_finite, step_errors
@@ -195,6 +196,21 @@ def test_other_errors_of_tensorflow_are_not_taken_for_divergence():
     error = tf.errors.InvalidArgumentError(None, None, "Labels must be 0 or 1")
     with pytest.raises(tf.errors.InvalidArgumentError), step_errors(make_model(), "", ""):
         raise error
+
+
+def test_an_error_that_only_reads_like_bad_inputs_is_left_as_it_is():
+    with pytest.raises(ValueError, match=r"^My own layer"), step_errors(make_model(), "", ""):
+        raise ValueError("My own layer: The inputs hold NaN or infinity")
+
+
+def test_bad_inputs_of_a_step_in_a_graph_of_its_own_are_explained():
+    """As replicas do it: no function of Keras stands between."""
+    step = tf.function(lambda inputs: assert_inputs_finite(inputs, tf.constant(False)))
+    with (
+        pytest.raises(TrainingDiverged, match=r"^Training stopped here: the inputs hold NaN or infinity"),
+        step_errors(make_model(), "here", ""),
+    ):
+        step(tf.constant([[math.nan]]))
 
 
 # Experts ----------------------------------------------------------------------------------------------------
