@@ -7,8 +7,8 @@ has all of them anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 from tensorflow.lite.python.util import get_grappler_config, run_graph_optimizations
@@ -20,8 +20,54 @@ Tensors = dict[str, tf.Tensor]
 _LARGE: Final = 32 * 1024
 """Bytes from which weights stay variables: TensorFlow copies constants each time that it improves a graph."""
 
-_SIMPLER: Final = get_grappler_config(["constfold", "dependency", "pruning"])
+_SIMPLER: Final = ("constfold", "dependency", "pruning")
 """What is done to a graph once, for it would take a third of a second each time that a bundle is loaded."""
+
+
+class FrozenGraph(NamedTuple):
+    """The graph of a function of one tensor, in which its variables are constants.
+
+    Attributes:
+        graph: The graph, which may be changed.
+        argument: Name of the tensor that the function is of.
+        outputs: Names of what it returns, flat.
+        structure: What it returns, as the function did.
+    """
+
+    graph: tf.compat.v1.GraphDef
+    argument: str
+    outputs: Sequence[str]
+    structure: Any
+
+    def imported(self, given: Mapping[str, tf.Tensor]) -> Tensors:
+        """Compute the outputs in the current graph from tensors by the names that they have in this one."""
+        values = tf.graph_util.import_graph_def(self.graph, given, self.outputs, name="")
+        outputs: Tensors = tf.nest.pack_sequence_as(self.structure, values)
+        return outputs
+
+
+def frozen_graph(
+    function: Callable[[tf.Tensor], Tensors], spec: tf.TensorSpec, optimisers: Sequence[str] = _SIMPLER
+) -> FrozenGraph:
+    """Trace a function, make constants of its variables, and simplify the graph.
+
+    Args:
+        function: From a tensor to named outputs.
+        spec: Shape and type of the tensor.
+        optimisers: Names of Grappler's optimisers.
+    """
+    traced = tf.function(function, input_signature=[spec], autograph=False).get_concrete_function()
+    frozen = convert_variables_to_constants_v2(traced, lower_control_flow=False)
+    (argument,) = frozen.inputs
+    graph = run_graph_optimizations(
+        frozen.graph.as_graph_def(),
+        frozen.inputs,
+        frozen.outputs,
+        get_grappler_config(list(optimisers)),
+        frozen.graph,
+    )
+    outputs = [output.name for output in frozen.outputs]
+    return FrozenGraph(graph, argument.name, outputs, traced.structured_outputs)
 
 
 class FrozenFunction(tf.Module):
@@ -41,12 +87,8 @@ class FrozenFunction(tf.Module):
 
     def __init__(self, function: Callable[[tf.Tensor], Tensors], spec: tf.TensorSpec) -> None:
         super().__init__(name="frozen_function")
-        traced = tf.function(function, input_signature=[spec], autograph=False).get_concrete_function()
-        frozen = convert_variables_to_constants_v2(traced, lower_control_flow=False)
-        (argument,) = frozen.inputs
-        graph = run_graph_optimizations(
-            frozen.graph.as_graph_def(), frozen.inputs, frozen.outputs, _SIMPLER, frozen.graph
-        )
+        frozen = frozen_graph(function, spec)
+        graph = frozen.graph
         weights = [node for node in graph.node if node.op == "Const" and _num_bytes(node) >= _LARGE]
         self.weights = [
             tf.Variable(tf.make_ndarray(node.attr["value"].tensor), trainable=False) for node in weights
@@ -57,15 +99,12 @@ class FrozenFunction(tf.Module):
             graph.node.remove(node)
         for node in graph.node:
             node.input[:] = [name for name in node.input if name not in waits]
-        structure, outputs = traced.structured_outputs, [output.name for output in frozen.outputs]
 
         def call(inputs: tf.Tensor) -> Tensors:
-            given = {argument.name: inputs}
+            given = {frozen.argument: inputs}
             for name, weight in zip(names, self.weights, strict=True):
                 given[f"{name}:0"] = tf.convert_to_tensor(weight)
-            values = tf.graph_util.import_graph_def(graph, given, outputs, name="")
-            returned: Tensors = tf.nest.pack_sequence_as(structure, values)
-            return returned
+            return frozen.imported(given)
 
         self._call = tf.function(call, input_signature=[spec], autograph=False)
 

@@ -15,18 +15,16 @@ from typing import Any, Final
 
 import tensorflow as tf
 from numpy.typing import NDArray
-from tensorflow.lite.python.util import get_grappler_config, run_graph_optimizations
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from data_prep.errors import InputError
-from pipelines.bundles.frozen import Tensors
+from pipelines.bundles.frozen import Tensors, frozen_graph
 
 PORTABLE: Final = "network.tflite"
 
 PORTABLE_TOLERANCE: Final = 1e-5
 """Largest difference to the bundle's own outputs, relative to 1 + their size."""
 
-_SIMPLER: Final = get_grappler_config(["function", "constfold", "dependency", "pruning"])
+_SIMPLER: Final = ("function", "constfold", "dependency", "pruning")
 
 
 def portable_network(function: Callable[[tf.Tensor], Tensors], spec: tf.TensorSpec, head: str) -> bytes:
@@ -43,17 +41,11 @@ def portable_network(function: Callable[[tf.Tensor], Tensors], spec: tf.TensorSp
     Raises:
         InputError: An operation of the function is not one of LiteRT's.
     """
-    traced = tf.function(function, input_signature=[spec], autograph=False).get_concrete_function()
-    frozen = convert_variables_to_constants_v2(traced, lower_control_flow=False)
-    graph = frozen.graph.as_graph_def()
-    graph = run_graph_optimizations(graph, frozen.inputs, frozen.outputs, _SIMPLER, frozen.graph)
-    _replace_operations(graph)
-    argument, outputs = frozen.inputs[0].name, [output.name for output in frozen.outputs]
+    frozen = frozen_graph(function, spec, _SIMPLER)
+    _replace_operations(frozen.graph)
 
     def serve(inputs: tf.Tensor) -> Tensors:
-        values = tf.graph_util.import_graph_def(graph, {argument: inputs}, outputs, name="")
-        returned: Tensors = tf.nest.pack_sequence_as(traced.structured_outputs, values)
-        return returned
+        return frozen.imported({frozen.argument: inputs})
 
     module, named = tf.Module(), tf.TensorSpec(spec.shape, spec.dtype, name="inputs")
     module.serve = tf.function(serve, input_signature=[named], autograph=False)
@@ -89,7 +81,10 @@ def portable_outputs(network: bytes | Path, inputs: NDArray[Any]) -> Mapping[str
 
 @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)
 def _erfc(z: tf.Tensor) -> tf.Tensor:
-    """Return erfc(z) to 1.5e-7: Abramowitz and Stegun (7.1.26)."""
+    """Return erfc(z) by Abramowitz and Stegun (7.1.26), to 6e-7 absolute in float32.
+
+    No graph may take its logarithm: where erfc is small, no digit of this is right.
+    """
     size = tf.abs(z)
     t = 1.0 / (1.0 + 0.3275911 * size)
     series = t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
@@ -105,11 +100,11 @@ def _lower_bound(ascending: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 
 
 _OWN: Final = {"Erfc": _erfc, "LowerBound": _lower_bound}
-"""Operations of heads that LiteRT has not, by what it has."""
+"""Operations of heads that LiteRT does not have, and functions of operations that it has."""
 
 
 def _replace_operations(graph: tf.compat.v1.GraphDef) -> None:
-    """Have a graph compute by functions of its own what LiteRT has no operation for."""
+    """Replace the operations that LiteRT does not have by calls of functions that the graph then holds."""
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     for operation, function in _OWN.items():
         kind = tf.float32.as_datatype_enum
