@@ -13,7 +13,7 @@ from typing import Final
 _STDERR: Final = 2
 
 _KERAS: Final = "keras.src.optimizers"
-"""What TensorFlow imports of Keras at its end, and does without where it is missing: half of the time."""
+"""TensorFlow imports this last, which takes half of the time, and goes on without it where it is missing."""
 
 # What TensorFlow 2.21 writes straight to file descriptor 2 on every start. Its log level does not hold back
 # notes on how it was built and, where there is no GPU driver (303), an error about that.
@@ -66,7 +66,7 @@ def _without_keras() -> Iterator[None]:
 
 @contextmanager
 def _garbage_left() -> Iterator[None]:
-    """Look for no garbage while much is imported, and for none in that afterwards."""
+    """Stop the garbage collector during an import, and keep it from what was imported afterwards."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -78,7 +78,7 @@ def test_no_worker_outlives_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ending_workers_starts_none_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     preparing.end_workers()
-    monkeypatch.setattr(preparing, "get_reusable_executor", pytest.fail)
+    monkeypatch.setattr(preparing, "get_reusable_executor", lambda **_: pytest.fail("It starts one."))
     preparing.end_workers()
 
 
