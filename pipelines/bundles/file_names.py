@@ -1,4 +1,4 @@
-"""Predicted files that a table of the user names by their path, or by its end."""
+"""Finding the predicted file that a table of the user names by its path, or by the end of its path."""
 
 import unicodedata
 from collections import defaultdict

@@ -1,14 +1,14 @@
 """One answer for each patient, specimen or place: what the images of a group say together.
 
-The probability of a group is the mean over its images, at a temperature of groups; see
-`pipelines.scores.pool_calibration`. Temperature and thresholds come from the held-out examples of the bundle,
-whose groups are pooled alike: each of these is one independent unit that is right or wrong.
+The probability of a group is the mean over its images, at a temperature of groups. Temperature and thresholds
+come from the held-out examples of the bundle, whose groups are pooled alike; see
+`pipelines.scores.held_out_groups`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,16 +29,15 @@ from pipelines.command.referral import FOLDER_GROUPS, GroupReferralSettings
 from pipelines.scores.guarantee_thresholds import SelectiveErrors
 from pipelines.scores.guarantees import method_guarantees
 from pipelines.scores.held_out import HELD_OUT, HeldOut, read_held_out
-from pipelines.scores.pool_calibration import at_temperature, fit_pool_temperature
+from pipelines.scores.held_out_groups import (
+    GROUPS_JUDGED,
+    has_groups_of_several,
+    mixed_groups,
+    pooled_by_unit,
+)
 
 GROUPS: Final = "groups.csv"
 """Table of the answers for groups, beside that of predictions."""
-
-GROUPS_JUDGED: Final = "groups"
-"""What is judged, in the plural, where groups are."""
-
-GROUPS_OF_SEVERAL: Final = 1.5
-"""Mean number of examples from which held-out groups are taken for what new ones are like."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,15 @@ class GroupAnswer(ClassPredictionLine):
     """A line of `groups.csv`; its file is the name of the group.
 
     Attributes:
-        images: Number of images of the group.
+        images: Number of images of the group that were predicted.
+        left_out: Number of those that could not be; a group with any is referred.
     """
 
-    own_columns = ("images", "label", *UNCERTAINTIES)
+    own_columns = ("images", "left_out", "label", *UNCERTAINTIES)
     familiarity_factor = POOLED_FACTOR
 
-    images: int | None = None
+    images: int = 0
+    left_out: int = 0
 
     @classmethod
     def columns(cls, class_names: Iterable[str] = (), rules: LineRules = NO_RULES) -> list[str]:
@@ -74,12 +75,14 @@ class GroupRules:
         refer_above: Entropy above which a group is referred; None refers none for that.
         rules: What is done to each answer.
         usual_size: Mean number of images of a held-out group; None where none are known.
+        least_size: Number of images below which a group is referred, for the guarantee was found with more.
     """
 
     temperature: float
     refer_above: float | None
     rules: LineRules
-    usual_size: float | None
+    usual_size: float | None = None
+    least_size: int = 0
 
 
 def group_rules(
@@ -97,89 +100,63 @@ def group_rules(
     Raises:
         InputError: The bundle cannot guarantee it, or its held-out groups have no class of their own.
     """
-    record = metadata.guarantee
-    held_out = read_held_out(bundle / HELD_OUT) if (bundle / HELD_OUT).is_file() else None
-    if record is None or record.judged != judged:
-        held_out = None
-    size = 1.0 if held_out is None else held_out.unit.size / held_out.num_units
-    if held_out is None or size < GROUPS_OF_SEVERAL:
-        if settings.max_error or settings.max_false or settings.refer or settings.coverage:
-            raise InputError(
-                f"--by: nothing can be guaranteed of groups, since the held-out {judged} of {bundle} belong "
-                f"to no groups of several ({size:.2g} on average). Prepare with a table whose column group "
-                "names the patient or place of each, and train again; or pass --refer-above."
-            )
-        console.print(
-            f"The mean of a group is not calibrated: held-out {judged} of the bundle belong to no groups of "
-            "several",
-            markup=False,
+    lacking, held_out = _held_out(metadata, bundle, judged)
+    is_guaranteed = bool(settings.max_error or settings.max_false)
+    if lacking and (is_guaranteed or settings.refer or settings.coverage):
+        raise InputError(f"--by: nothing can be guaranteed of groups, since {lacking} Or pass --refer-above.")
+    if lacking:
+        console.print(f"The mean of a group is not calibrated, since {lacking}", markup=False, soft_wrap=True)
+    groups = None if held_out is None else pooled_by_unit(held_out)
+    if groups is not None:
+        errors = SelectiveErrors(
+            groups.predictions.uncertainty, groups.predictions.error, groups.predictions.unit, GROUPS_JUDGED
         )
-        rules = LineRules(metadata.least_familiarity, settings.keep_unfamiliar, metadata.costs)
-        return GroupRules(1.0, getattr(settings, "refer_above", None), rules, None)
-    groups, temperature = pooled_by_unit(held_out)
-    of_groups = metadata.model_copy(update={"guarantee": _record(groups)})
+        found = method_guarantees(errors, None, judged_noun=GROUPS_JUDGED, max_errors=(), source={})
+        metadata = metadata.model_copy(update={"guarantee": GuaranteeRecord.of(found)})
     ruled, rules = rules_for(
-        settings, of_groups, bundle=bundle, judged=GROUPS_JUDGED, console=console, held_out=groups
+        settings,
+        metadata,
+        bundle=bundle,
+        judged=GROUPS_JUDGED,
+        console=console,
+        held_out=None if groups is None else groups.predictions,
     )
-    return GroupRules(temperature, getattr(ruled, "refer_above", None), rules, size)
+    refer_above = getattr(ruled, "refer_above", None)
+    if groups is None:
+        return GroupRules(1.0, refer_above, rules)
+    console.print(f"The mean of a group is at the temperature {groups.temperature:.4g}", markup=False)
+    least = groups.least_size if is_guaranteed else 0
+    return GroupRules(groups.temperature, refer_above, rules, float(groups.sizes.mean()), least)
 
 
-def pooled_by_unit(held_out: HeldOut) -> tuple[HeldOut, float]:
-    """Return the held-out groups as one example each, and the temperature of their mean probability.
-
-    Args:
-        held_out: Predictions of held-out examples, each with the number of its group.
-
-    Raises:
-        InputError: Groups have examples of several classes, or examples have no class.
-
-    Example:
-        >>> said = np.array([[0.8, 0.2], [0.6, 0.4], [0.1, 0.9]])
-        >>> one = HeldOut(np.zeros(3), np.zeros(3), np.array([0, 0, 1]), np.array([0, 0, 1]), said)
-        >>> groups, temperature = pooled_by_unit(one)
-        >>> groups.unit.tolist(), groups.truth.tolist(), groups.probability[:, 0].round(1).tolist()
-        ([0, 1], [0, 1], [0.7, 0.1])
-    """
-    if not held_out.has_classes:
-        raise InputError("--by: here no example is given one class, so that a group has none either.")
-    _, first = np.unique(held_out.unit, return_index=True)
-    truth = held_out.truth[first]
-    mixed = np.unique(held_out.unit[held_out.truth != truth[held_out.unit]]).size
-    if mixed:
-        raise InputError(
-            f"--by: {mixed} of {held_out.num_units} held-out groups have images of several classes, so that "
-            "a group has no class of its own. Prepare with groups of one class, or leave --by out."
-        )
-    count = np.bincount(held_out.unit)
-    mean = np.stack([np.bincount(held_out.unit, column) / count for column in held_out.probability.T], axis=1)
-    temperature = fit_pool_temperature(mean, truth)
-    probability = at_temperature(mean, temperature)
-    entropy = -np.sum(probability * np.log(np.maximum(probability, np.finfo(np.float64).tiny)), axis=1)
-    wrong = (probability.argmax(axis=1) != truth).astype(np.float64)
-    return HeldOut(entropy, wrong, np.arange(truth.size), truth, probability), temperature
-
-
-def group_temperature(held_out: HeldOut) -> float:
-    """Return the temperature of groups by held-out examples; 1 where their groups have one example each.
-
-    Args:
-        held_out: Predictions of held-out examples, each with the number of its group.
-    """
-    if held_out.unit.size / held_out.num_units < GROUPS_OF_SEVERAL:
-        return 1.0
-    return pooled_by_unit(held_out)[1]
-
-
-def _record(groups: HeldOut) -> GuaranteeRecord:
-    errors = SelectiveErrors(groups.uncertainty, groups.error, groups.unit, GROUPS_JUDGED)
-    return GuaranteeRecord.of(
-        method_guarantees(errors, None, judged_noun=GROUPS_JUDGED, max_errors=(), source={})
-    )
+def _held_out(metadata: Metadata, bundle: Path, judged: str) -> tuple[str, HeldOut | None]:
+    """Return why a bundle tells nothing of groups, or its held-out predictions."""
+    record = metadata.guarantee
+    if record is None or not (bundle / HELD_OUT).is_file():
+        return (
+            f"{bundle} holds no predictions of held-out {judged}. Continue its training with --resume, and "
+            "export again with the temperature."
+        ), None
+    if record.judged != judged:
+        return f"the held-out predictions of {bundle} are of {record.judged}, not of {judged}.", None
+    held_out = read_held_out(bundle / HELD_OUT)
+    if not has_groups_of_several(held_out):
+        return (
+            f"the held-out {judged} of {bundle} belong to no groups of several "
+            f"({held_out.unit.size / held_out.num_units:.2g} in each on average). Prepare with a table whose "
+            "column group names the patient or place of each, and train again."
+        ), None
+    if mixed := mixed_groups(held_out):
+        return (
+            f"{mixed} of the {held_out.num_units} held-out groups of {bundle} have images of several "
+            "classes. Train with groups of one class."
+        ), None
+    return "", held_out
 
 
 def write_groups(
     lines: Sequence[ClassPredictionLine],
-    group_by: str,
+    groups: Mapping[str, str],
     how: GroupRules,
     out: Path,
     *,
@@ -190,7 +167,7 @@ def write_groups(
 
     Args:
         lines: Predictions of images.
-        group_by: As `GroupReferralSettings.by`.
+        groups: Group of each file.
         how: How groups are answered.
         out: Folder of the table.
         class_names: Names of the classes in the order of the labels.
@@ -198,35 +175,35 @@ def write_groups(
 
     Returns:
         The answers, by the names of the groups.
-
-    Raises:
-        InputError: The table of groups cannot be read, or an image is in no group.
     """
-    good = [line for line in lines if line.status == "ok" and line.probability]
-    if not good:
-        raise InputError("--by: no input was given a class of its own, so that there are no groups of them.")
-    members = defaultdict(list)
-    for line, group in zip(good, groups_of([line.file for line in good], group_by), strict=True):
-        members[group].append(line)
-    answers = [
-        _answer(name, of_group, how, class_names).ruled(how.rules)
-        for name, of_group in sorted(members.items())
-    ]
+    members: dict[str, list[ClassPredictionLine]] = defaultdict(list)
+    for line in lines:
+        members[groups.get(line.file, line.file)].append(line)
+    answers = [_answer(name, of_group, how, class_names) for name, of_group in sorted(members.items())]
     columns = GroupAnswer.columns(class_names, how.rules)
-    write_table(
-        out / GROUPS, columns, [[cell_text(one.cells().get(key)) for key in columns] for one in answers]
-    )
+    rows = [[cell_text(cells.get(key)) for key in columns] for cells in (one.cells() for one in answers)]
+    write_table(out / GROUPS, columns, rows)
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
     referred = sum(bool(one.referred) for one in answers)
-    console.print(
-        f"{len(answers)} groups of {len(good)} inputs in {out / GROUPS}, {referred} referred to a person",
-        markup=False,
-    )
-    if how.usual_size is not None and not 0.5 <= len(good) / len(answers) / how.usual_size <= 2.0:
-        console.print(
-            f"Warning: a group has {len(good) / len(answers):.1f} inputs on average, and a held-out one had "
-            f"{how.usual_size:.1f}: what was found on these may not hold here.",
-            markup=False,
-            soft_wrap=True,
+    say(f"{len(answers)} groups of {len(lines)} inputs in {out / GROUPS}, {referred} referred to a person")
+    if incomplete := sum(one.left_out > 0 for one in answers):
+        say(
+            f"Warning: {incomplete} of them have inputs that could not be predicted or are given no class: "
+            "they are referred."
+        )
+    if small := sum(one.images < how.least_size for one in answers):
+        say(
+            f"Warning: {small} of them have fewer than {how.least_size} inputs, which nearly all held-out "
+            "groups have: what is guaranteed is not of these, and they are referred."
+        )
+    mean = float(np.mean([one.images for one in answers]))
+    if how.usual_size is not None and not 0.5 <= mean / how.usual_size <= 2.0:
+        say(
+            f"Warning: a group has {mean:.1f} inputs on average, and a held-out one had "
+            f"{how.usual_size:.1f}: what was found on these may not hold here."
         )
     return answers
 
@@ -234,45 +211,69 @@ def write_groups(
 def _answer(
     name: str, members: Sequence[ClassPredictionLine], how: GroupRules, class_names: Sequence[str]
 ) -> GroupAnswer:
-    probability = np.array([[line.probability[one] for one in class_names] for line in members])
-    information = np.array([line.mutual_information or 0.0 for line in members])
-    familiarity = [line.familiarity for line in members if line.familiarity is not None]
+    """Return the answer for a group, referred where it is not that of all its images or of too few."""
+    good = [line for line in members if line.status == "ok" and line.probability]
+    left_out = len(members) - len(good)
+    if not good:
+        return GroupAnswer(file=name, left_out=left_out, referred=True)
+    familiarity = [line.familiarity for line in good if line.familiarity is not None]
     outputs = mean_outputs(
-        probability,
-        information,
-        np.array(familiarity) if len(familiarity) == len(members) else None,
+        np.array([[line.probability[one] for one in class_names] for line in good]),
+        np.array([line.mutual_information or 0.0 for line in good]),
+        np.array(familiarity) if len(familiarity) == len(good) else None,
         temperature=how.temperature,
     )
-    return GroupAnswer(file=name, images=len(members), **class_fields(outputs, class_names, how.refer_above))
+    fields = class_fields(outputs, class_names, how.refer_above)
+    fields["referred"] |= left_out > 0 or len(good) < how.least_size
+    return GroupAnswer(file=name, images=len(good), left_out=left_out, **fields).ruled(how.rules)
 
 
-def groups_of(files: Sequence[str], group_by: str) -> list[str]:
-    """Return the group of each predicted file.
+def groups_of(files: Sequence[Path], group_by: str, console: Any) -> dict[str, str]:
+    """Return the group of each file that is to be predicted, by its name in `predictions.csv`.
 
     Args:
-        files: As `predictions.csv` names them.
+        files: The files.
         group_by: `folder` for the folder of each file, or a table with the columns image and group.
+        console: Where it is said what looks like a mistake.
 
     Raises:
         InputError: The table cannot be read, or lacks a file.
     """
     if group_by == FOLDER_GROUPS:
-        return [printable(str(Path(file).parent)) for file in files]
-    path, names = Path(group_by), FileNames(files)
+        folders = {file.parent for file in files}
+        for folder in sorted(folders & {other.parent for other in folders}):
+            console.print(
+                f"Warning: images that lie in {folder} itself, beside folders of groups, count as one group.",
+                markup=False,
+                soft_wrap=True,
+            )
+        if len(folders) == 1:
+            console.print("Warning: all inputs lie in one folder, and are one group.", markup=False)
+        return {printable(str(file)): printable(str(file.parent)) for file in files}
+    path, named = Path(group_by), [printable(str(file)) for file in files]
+    names = FileNames(named)
     found: dict[str, str] = {}
+    unknown: list[str] = []
     for line, row in read_table(path, ("image", "group"), aliases={"image": FILE_ALIASES}).items():
         where = f"{path}, line {line}"
         file = names.find(row["image"], where=where)
+        if file is None:
+            unknown.append(row["image"])
         if file is None or not row["group"]:
             continue
         if found.setdefault(file, row["group"]) != row["group"]:
-            raise InputError(
-                f"{where}: {row['image']} is in {found[file]} and in {row['group']}. Keep one row."
-            )
-    missing = [file for file in files if file not in found]
+            raise InputError(f"{where}: {row['image']} is in {found[file]} and {row['group']}. Keep one row.")
+    missing = [file for file in named if file not in found]
     if missing:
         raise InputError(
             f"{path}: {len(missing)} of {len(files)} inputs have no group, first {missing[0]}. Expected a "
             "row for each, named as in predictions.csv or by the end of its path."
         )
-    return [found[file] for file in files]
+    if unknown:
+        console.print(
+            f"Warning: {len(unknown)} rows of {path} name no input, first {unknown[0]}: their groups are "
+            "answered without them.",
+            markup=False,
+            soft_wrap=True,
+        )
+    return found

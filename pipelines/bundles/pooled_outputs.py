@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from gpmodels.familiarity.flags import pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.scores.pictures import Outputs
-from pipelines.scores.pool_calibration import at_temperature
+from pipelines.scores.pool_calibration import at_temperature, entropies
 
 _LEAST = float(np.finfo(np.float32).tiny)
 
@@ -40,9 +40,11 @@ def mean_outputs(
     """
     mean = probability.mean(axis=0)
     of_pool, known = at_temperature(mean, temperature), np.asarray(information.mean())
-    entropy = _entropy(of_pool)
+    entropy = float(entropies(of_pool))
     if temperature < 1.0:
-        known = np.asarray(np.minimum(known * (entropy / max(_entropy(mean), _LEAST)), entropy), known.dtype)
+        known = np.asarray(
+            np.minimum(known * (entropy / max(float(entropies(mean)), _LEAST)), entropy), known.dtype
+        )
     outputs = {
         "probability": of_pool,
         "label": np.asarray(of_pool.argmax(), np.int32),
@@ -52,9 +54,3 @@ def mean_outputs(
     if familiarity is not None:
         outputs[FAMILIARITY] = np.asarray(pooled_familiarity(familiarity))
     return outputs
-
-
-def _entropy(probability: NDArray[np.floating[Any]]) -> float:
-    """Return the entropy of one prediction, in nats."""
-    positive = probability[probability > 0]
-    return float(-(positive * np.log(positive)).sum())

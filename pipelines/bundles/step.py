@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from rich.console import Console
 
 from data_prep.errors import Skipped
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles.group_answers import group_rules, write_groups
+from pipelines.bundles.group_answers import GROUPS, group_rules, groups_of, write_groups
 from pipelines.bundles.line_rules import LineRules, rules_for
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import Line, open_bundle, predict_sources
@@ -26,7 +25,7 @@ from pipelines.bundles.sources import (
     print_unsearched,
     with_subfolders,
 )
-from pipelines.command.referral import FOLDER_GROUPS, GroupReferralSettings, ReferralSettings
+from pipelines.command.referral import GroupReferralSettings, ReferralSettings
 
 Predictor = TypeVar("Predictor", bound=Callable[..., Any])
 
@@ -128,21 +127,15 @@ class PredictStep(Generic[Predictor, Line]):
             ClusterLost: The cluster no longer answers.
             InputError: The bundle cannot be loaded, or nothing can be predicted.
         """
-        if getattr(settings, "by", None) == FOLDER_GROUPS:
+        by = settings.by if isinstance(settings, GroupReferralSettings) else None
+        if by is not None:
             inputs = with_subfolders(inputs, out)
         sources, unusable = self.find(inputs, out, console)
+        groups = {} if by is None else groups_of([source.path for source in sources], by, console)
         signature, metadata = open_bundle(model, self.application)
-        groups: Callable[[Sequence[Any]], Any] | None = None
-        if isinstance(settings, GroupReferralSettings) and settings.by is not None:
+        how = None
+        if isinstance(settings, GroupReferralSettings) and by is not None:
             how = group_rules(settings, metadata, bundle=model, judged=self.judged, console=console)
-            groups = partial(
-                write_groups,
-                group_by=settings.by,
-                how=how,
-                out=out,
-                class_names=metadata.class_names,
-                console=console,
-            )
             settings = settings.of_members()
             rules = LineRules(metadata.least_familiarity, settings.keep_unfamiliar)
         else:
@@ -156,6 +149,8 @@ class PredictStep(Generic[Predictor, Line]):
         if (left_out := self.left_out(predictor)) is not None:
             left_out.extend(unusable)
         run = open_run(out, application=self.application, bundle=model, settings=settings, sources=sources)
+        if by is not None:
+            (out / GROUPS).unlink(missing_ok=True)  # of an earlier command, until all is predicted
         lines = predict_sources(
             line_class,
             predictor,
@@ -171,8 +166,15 @@ class PredictStep(Generic[Predictor, Line]):
             ),
             write_more=lambda done: self.write_more(done, out, metadata, rules),
         )
-        if groups is not None:
-            groups(lines)
+        if how is not None:
+            write_groups(
+                cast("list[ClassPredictionLine]", lines),
+                groups,
+                how,
+                out,
+                class_names=metadata.class_names,
+                console=console,
+            )
         print_unlike_kinds(sources, metadata.kinds, console)
         self.finish(FinishedPrediction(predictor, sources, lines, out, console, cluster))
         return lines

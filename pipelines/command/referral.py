@@ -194,8 +194,8 @@ class GroupReferralSettings(ClassReferralSettings):
 
     def of_members(self) -> Self:
         """Return the settings for the members of groups, of which nothing is guaranteed."""
-        of_groups = {"max_error": (), "max_false": (), "refer": None, "refer_above": None, "coverage": None}
-        return self.model_copy(update={**of_groups, "costs": None})
+        of_groups = {"by": None, "refer": None, "refer_above": None, "coverage": None, "costs": None}
+        return self.model_copy(update={**of_groups, "max_error": (), "max_false": ()})
 
 
 class LabelReferralSettings(ReferralSettings):

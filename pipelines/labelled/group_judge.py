@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from data_prep.errors import InputError
-from pipelines.bundles.group_answers import GROUPS_JUDGED
 from pipelines.labelled.classes import ClassJudge
 from pipelines.labelled.data import LabelledData
 from pipelines.labelled.pools import Pools
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.settings import GroupEvaluateSettings
+from pipelines.scores.held_out_groups import GROUPS_JUDGED
 from pipelines.scores.pictures import Picture
 
 _MOST_SHOWN = 4
@@ -40,6 +40,11 @@ def image_or_group_judge(
         raise InputError(
             f"{data.folder}: by=group, but {len(mixed)} of {len(labels)} groups, first {min(mixed)}, have "
             "images of several classes, and so none to be judged by. Leave by=group out."
+        )
+    if len(labels) == len(data.manifest.examples):
+        raise InputError(
+            f"{data.folder}: by=group, but each image is a group of its own. Prepare with a table whose column "
+            "group names the patient or place of each, or leave by=group out."
         )
     return ClassJudge(judged=GROUPS_JUDGED, picture=first_images, pools=Pools(lambda one: str(one.group)))
 

@@ -10,7 +10,6 @@ from data_prep.errors import InputError
 from gpmodels import HybridModel
 from gpmodels.heads.base import Head
 from gpmodels.registry import HeadTask, head_family, starting_head
-from pipelines.bundles.group_answers import GROUPS_JUDGED, group_temperature
 from pipelines.command.config import CONFIG_NAME
 from pipelines.command.folders import RUN
 from pipelines.runs.application import Application, RunKind, SettingsKind
@@ -23,6 +22,7 @@ from pipelines.runs.precision import network_arithmetic
 from pipelines.runs.predictors import Predictor, predictor, tempered_title
 from pipelines.runs.settings import HeadRun
 from pipelines.scores.held_out import HELD_OUT, read_held_out
+from pipelines.scores.held_out_groups import GROUPS_JUDGED, group_temperature
 from pipelines.training.stages import BEST, load_checkpoint
 
 TRAINING_SECONDS = "training seconds"
@@ -235,11 +235,16 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
 
 
 def _pool_temperatures(job: Job[Any, Any, Any], name: str) -> Mapping[str, float]:
-    """Return the temperatures of a head's pools; that of groups, where they are judged, by held-out ones."""
-    found, held_out = job.run.pool_temperatures.get(name, {}), head_folder(job.folder, name) / HELD_OUT
-    if job.application.judge.judged != GROUPS_JUDGED or not held_out.is_file():
+    """Return the temperatures of a head's pools; that of groups, where they are judged, by held-out ones.
+
+    Raises:
+        InputError: Groups are judged, and the run keeps no predictions of held-out ones.
+    """
+    found = job.run.pool_temperatures.get(name, {})
+    if job.application.judge.judged != GROUPS_JUDGED:
         return found
-    return {**found, GROUPS_JUDGED: group_temperature(read_held_out(held_out))}
+    held_out = read_held_out(head_folder(job.folder, name) / HELD_OUT)
+    return {**found, GROUPS_JUDGED: group_temperature(held_out)}
 
 
 def training_seconds(run: RunDescription, name: str) -> float:

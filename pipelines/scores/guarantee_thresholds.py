@@ -9,8 +9,9 @@ taken. With probability 1 - δ over the examples that it is chosen by, its risk 
 Bates, Candès, Jordan and Lei, "Learn then Test", 2021, theorem 1 with fixed-sequence testing, section 3.2).
 
 A few errors among the most certain, such as wrong labels, end that sequence at once. So with many units it
-begins a second time, where half of them are kept, and each sequence is tested at δ/2 (the same section:
-several starts share δ); the larger threshold is taken.
+is tested at δ/2, and begins a second time where half of the units are kept: at δ if the first one has come
+that far, and at δ/2 otherwise (the fallback procedure, Wiens, "A fixed sequence Bonferroni procedure for
+testing multiple endpoints", 2003). The larger threshold is taken.
 
 What is tested are independent units: groups of examples where these belong together (frames of a video,
 patches of a patient, the pixels of an image), and otherwise examples.
@@ -203,10 +204,12 @@ def referral_threshold(
             f"at least {needed} {judged.noun} are needed, even if none of them is wrong, and there are "
             f"{num_units}"
         )
-    starts = _starts(judged, needed)
-    level = (1.0 - confidence) / len(starts)
-    ends = [_passed(judged, max_error, start, level) for start in starts]
-    start, passed = max(zip(starts, ends, strict=True), key=lambda one: one[1] if one[1] > one[0] else -1)
+    start, second = _starts(judged, needed)
+    level = (1.0 - confidence) / (1.0 if second is None else 2.0)
+    passed = _passed(judged, max_error, start, level)
+    if second is not None:
+        end = _passed(judged, max_error, second, 2.0 * level if passed >= second else level)
+        passed = max(passed, end if end > second else passed)
     if passed == start and judged.of_all:  # what keeps none of them misses none, which `needed` units show
         lowest = float(np.nextafter(judged.uncertainty.min(), -np.inf))
         return Guarantee(max_error, confidence, lowest, 0.0, "", needed)
@@ -221,17 +224,17 @@ def referral_threshold(
     return Guarantee(max_error, confidence, threshold, judged.reality(threshold)[0], "", needed)
 
 
-def _starts(judged: SelectiveErrors, needed: int) -> list[int]:
+def _starts(judged: SelectiveErrors, needed: int) -> tuple[int, int | None]:
     """Return where sequences of thresholds begin; `needed` units would do if none were wrong."""
     if (
         judged.of_all
     ):  # each threshold is tested with all examples, and a larger one keeps no fewer wrong ones
-        return [0]
+        return 0, None
     number = judged.num_units
     begin = max(min(max(_START * needed, _START_SHARE * number), (needed + number) / 2), needed)
     first, half = np.searchsorted(judged.kept, [begin - 1e-9, number / 2]).clip(max=judged.kept.size - 1)
     has_second = number >= _SECOND_FROM * needed and half > first
-    return [int(first), int(half)] if has_second else [int(first)]
+    return int(first), int(half) if has_second else None
 
 
 def _passed(judged: SelectiveErrors, max_error: float, start: int, level: float) -> int:

@@ -60,3 +60,13 @@ def at_temperature(probability: AnyFloatArray, temperature: float) -> AnyFloatAr
         return probability
     changed = scipy.special.softmax(pool_logits(probability) / temperature, axis=-1)
     return changed.astype(probability.dtype)
+
+
+def entropies(probability: AnyFloatArray) -> FloatArray:
+    """Return the entropy of predictions `[..., C]` in nats, `[...]`.
+
+    Example:
+        >>> entropies(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3).tolist()
+        [0.0, 0.693]
+    """
+    return np.asarray(scipy.special.entr(probability.astype(np.float64)).sum(axis=-1))

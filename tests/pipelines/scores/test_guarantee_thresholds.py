@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pipelines.scores import guarantee_thresholds
 from pipelines.scores.guarantee_sizes import units_needed
 from pipelines.scores.guarantee_thresholds import (
     Guarantee,
@@ -85,10 +86,43 @@ def test_a_few_errors_among_the_most_certain_do_not_end_it():
     oracle = (4 * (0.15 - 0.05) / 0.3) ** (1 / 3)  # where the risk is .15: more than all
     assert oracle > 1
     assert np.mean(given) > 0.6
-    strict = [referral_threshold(noisy(generator, 240), 0.08).threshold for _ in range(400)]
-    most = (4 * (0.08 - 0.05) / 0.3) ** (1 / 3)
-    broken = np.mean([one is not None and one > most for one in strict])
-    assert broken <= stats.binom.ppf(0.999, 400, 0.05) / 400
+
+
+@pytest.mark.parametrize(
+    ("number", "first", "asked"),
+    [
+        (400, 70, [(57, 0.025), (199, 0.025)]),
+        (400, 200, [(57, 0.025), (199, 0.05)]),  # the first one has come to the second one's start
+        (100, 100, [(57, 0.05)]),  # not enough for two
+    ],
+)
+def test_two_sequences_share_the_level(monkeypatch, number, first, asked):
+    judged = SelectiveErrors(np.arange(1.0 * number), np.zeros(number), np.arange(number))
+    said = []
+
+    def passed(_judged, _max_error, start, level):
+        said.append((start, round(level, 6)))
+        return first if len(said) == 1 else number
+
+    monkeypatch.setattr(guarantee_thresholds, "_passed", passed)
+    assert referral_threshold(judged, 0.1).threshold == number - 1
+    assert said == asked
+
+
+@pytest.mark.slow
+def test_at_a_risk_just_above_the_limit_two_sequences_are_violated_in_5_percent_of_draws():
+    generator = np.random.default_rng(6)
+    broken = [
+        referral_threshold(
+            SelectiveErrors(
+                generator.random(240), (generator.random(240) < 0.2).astype(float), np.arange(240)
+            ),
+            0.2,
+        ).threshold
+        is not None
+        for _ in range(DRAWS)
+    ]
+    assert np.mean(broken) <= MOST_VIOLATED
 
 
 @pytest.mark.slow
