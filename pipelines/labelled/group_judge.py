@@ -43,8 +43,8 @@ def image_or_group_judge(
         )
     if len(labels) == len(data.manifest.examples):
         raise InputError(
-            f"{data.folder}: by=group, but each image is a group of its own. Prepare with a table whose column "
-            "group names the patient or place of each, or leave by=group out."
+            f"{data.folder}: by=group, but each image is a group of its own. Prepare with a table whose "
+            "column group names the patient or place of each, or leave by=group out."
         )
     return ClassJudge(judged=GROUPS_JUDGED, picture=first_images, pools=Pools(lambda one: str(one.group)))
 
