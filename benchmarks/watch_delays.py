@@ -2,11 +2,12 @@
 
     python -m benchmarks.watch_delays --out benchmarks/results/watch_delays [--data FOLDER --work FOLDER]
 
-First with images, if FOLDER has `sonar_sidescan_classes` and `marine_debris_fls/watertank_cropped`: a
-bundle learns two classes of side-scan sonar, or nine of debris, on a pretrained trunk, and holds out half of
-that. Streams are images that trained nothing, one of each group, in many random orders. After `before` of
-them they come darker, blurred or from another data set, or are of a class that was left out. No image comes
-twice, except in streams of which a share is foreign: they draw images with replacement, to be long enough.
+First with images, if FOLDER has `sonar_sidescan_classes`, `marine_debris_fls/watertank_cropped`,
+`glas_colon_histology` and `ucsb_breast_histology`: a bundle learns two classes of side-scan sonar, nine of
+debris, or benign and malignant tiles of colon, on a pretrained trunk, and holds out half of that. Streams
+are images that trained nothing, one of each group, in many random orders. After `before` of them they come
+darker, blurred or from another data set, or are of a class that was left out. No image comes twice, except
+in streams of which a share is foreign: they draw images with replacement, to be long enough.
 
 Then with simulated familiarity: held-out distances are drawn anew for each stream, as are those of its
 images. "shift" makes each image a little less familiar (AUROC .625), or more. Grouped held-out examples have
@@ -196,6 +197,7 @@ def measured(
         "another data set": other[:: max(1, len(other) // 200)],
         f"{left_out}, a new class": [file for file in groups if file.parent.name == left_out],
     }
+    kinds = {kind: files for kind, files in kinds.items() if files}
     found = {
         kind: familiarities(bundle, files, work / f"predicted_{number}")
         for number, (kind, files) in enumerate(kinds.items())
@@ -228,8 +230,35 @@ def measured(
     return rows
 
 
+def tiles(images: Path, name: str, label: str, out: Path) -> dict[Path, str]:
+    """Cut images into tiles of 256 pixels in a folder for each class; return the image of each tile.
+
+    Args:
+        images: Folder with `images` and `labels.csv`.
+        name: Column of the table with the name of the image.
+        label: Column with its class.
+        out: Where to write.
+    """
+    found: dict[Path, str] = {}
+    with (images / "labels.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        stem = Path(row[name]).stem
+        whole = next(iter((images / "images").glob(f"{stem}.*")), None)
+        if whole is None:
+            continue
+        picture = cv2.imread(str(whole))
+        (out / row[label]).mkdir(parents=True, exist_ok=True)
+        for number in range((picture.shape[0] // 256) * (picture.shape[1] // 256)):
+            top, left = (256 * place for place in divmod(number, picture.shape[1] // 256))
+            tile = out / row[label] / f"{stem}_{number}.png"
+            cv2.imwrite(str(tile), picture[top : top + 256, left : left + 256])
+            found[tile] = stem
+    return found
+
+
 def real(data: Path, work: Path, streams: int) -> list[dict[str, Any]]:
-    """Return the rows of both data sets."""
+    """Return the rows of the three data sets."""
     sidescan, debris = data / "sonar_sidescan_classes", data / "marine_debris_fls" / "watertank_cropped"
     with (sidescan / "near_duplicate_groups.csv").open(encoding="utf-8") as file:
         listed = list(csv.DictReader(file))
@@ -241,7 +270,10 @@ def real(data: Path, work: Path, streams: int) -> list[dict[str, Any]]:
     for folder in sorted(debris.iterdir()):
         numbered = sorted(folder.iterdir(), key=lambda path: int(path.stem.rpartition("-")[2]))
         crops |= {path: f"{folder.name}-{place // 4}" for place, path in enumerate(numbered)}
+    colon = tiles(data / "glas_colon_histology", "name", "grade_glas", work / "colon_tiles")
+    breast = tiles(data / "ucsb_breast_histology", "file", "label", work / "breast_tiles")
     return [
+        *measured("colon", work / "colon_tiles", colon, "", list(breast), work / "colon", streams),
         *measured("side-scan", sidescan, sonar, "plane", list(crops), work / "sidescan", streams),
         *measured("debris", debris, crops, "tire", files, work / "debris", streams),
     ]
