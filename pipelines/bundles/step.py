@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from rich.console import Console
 
-from data_prep.errors import Skipped
+from data_prep.errors import InputError, Skipped
 from data_prep.prepared.workers import Cluster
 from pipelines.bundles.group_answers import GROUPS, group_rules, groups_of, write_groups
 from pipelines.bundles.line_rules import LineRules, rules_for
@@ -129,6 +129,10 @@ class PredictStep(Generic[Predictor, Line]):
         """
         by = settings.by if isinstance(settings, GroupReferralSettings) else None
         if by is not None:
+            if Path(by).resolve() == (out / GROUPS).resolve():
+                raise InputError(
+                    f"--by {by}: the answers are written to this file. Move the table elsewhere."
+                )
             inputs = with_subfolders(inputs, out)
         sources, unusable = self.find(inputs, out, console)
         groups = {} if by is None else groups_of([source.path for source in sources], by, console)

@@ -85,6 +85,20 @@ def test_a_prediction_by_folder_answers_for_each_patient(trained, tmp_path):
         assert {row["referred"] for row in csv.DictReader(file)} <= {"false", ""}
 
 
+def test_the_answers_do_not_replace_the_table_of_groups(trained, tmp_path):
+    write_patients(tmp_path / "new", 2, seed=1)
+    (tmp_path / "out").mkdir()
+    table = tmp_path / "out" / "groups.csv"
+    table.write_text("image,group\n", encoding="utf-8")
+    said = run(
+        *("classify", "predict", "--model", trained / "bundle", "--input", tmp_path / "new"),
+        *("--out", tmp_path / "out", "--by", table),
+        expected=2,
+    )
+    assert "the answers are written to this file. Move the table elsewhere." in said
+    assert table.read_text(encoding="utf-8") == "image,group\n"
+
+
 def test_groups_of_two_classes_are_not_judged(trained, tmp_path):
     rows = write_patients(tmp_path / "images", 10, seed=2)
     for row in rows:
