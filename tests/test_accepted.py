@@ -116,7 +116,8 @@ def test_labels_and_weights_of_keras_in_their_usual_shapes(kind, caplog):
     more = {"ones": {"sample_weight": np.ones(60)}, "dataset": {"shuffle": False}}.get(kind, {})
     history = model.fit(*data, epochs=2, verbose=0, **more)
     assert np.isfinite(history.history["loss"]).all()
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert not [text for text in said if "retracing" not in text]  # that counts calls of earlier tests, too
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "CMYK", "1"])

@@ -28,7 +28,7 @@ def image_or_group_judge(
     Raises:
         InputError: Groups are to be judged that have images of several classes.
     """
-    if settings is None or settings.by == "image":
+    if settings is None or getattr(settings, "by", "image") == "image":
         return ClassJudge()
     labels: dict[str, int] = {}
     mixed = {
