@@ -117,7 +117,8 @@ def test_labels_and_weights_of_keras_in_their_usual_shapes(kind, caplog):
     history = model.fit(*data, epochs=2, verbose=0, **more)
     assert np.isfinite(history.history["loss"]).all()
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert not [text for text in said if "retracing" not in text]  # that counts calls of earlier tests, too
+    # TensorFlow counts traces of Keras' function over all models, those of earlier tests among them.
+    assert not [text for text in said if "multi_step_on_iterator" not in text or "retracing" not in text]
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "CMYK", "1"])

@@ -178,7 +178,7 @@ def write_groups(
     """
     members: dict[str, list[ClassPredictionLine]] = defaultdict(list)
     for line in lines:
-        members[groups.get(line.file, line.file)].append(line)
+        members[groups[line.file]].append(line)
     answers = [_answer(name, of_group, how, class_names) for name, of_group in sorted(members.items())]
     columns = GroupAnswer.columns(class_names, how.rules)
     rows = [[cell_text(cells.get(key)) for key in columns] for cells in (one.cells() for one in answers)]
@@ -216,10 +216,11 @@ def _answer(
     left_out = len(members) - len(good)
     if not good:
         return GroupAnswer(file=name, left_out=left_out, referred=True)
+    # A bundle tells the familiarity of all images or of none.
     familiarity = [line.familiarity for line in good if line.familiarity is not None]
     outputs = mean_outputs(
         np.array([[line.probability[one] for one in class_names] for line in good]),
-        np.array([line.mutual_information or 0.0 for line in good]),
+        np.array([line.mutual_information for line in good], np.float64),
         np.array(familiarity) if len(familiarity) == len(good) else None,
         temperature=how.temperature,
     )

@@ -54,7 +54,7 @@ def portable_network(function: Callable[[tf.Tensor], Tensors], spec: tf.TensorSp
         tf.saved_model.save(module, folder, signatures=module.serve, options=options)
         try:
             content: bytes = tf.lite.TFLiteConverter.from_saved_model(folder).convert()
-        except Exception as error:  # the converter has no narrower class
+        except Exception as error:  # TensorFlow's class is not public; what is not recognised is raised again
             missing = sorted(set(re.findall(r"'tf\.(\w+)' op is neither", str(error))))
             if not missing:
                 raise

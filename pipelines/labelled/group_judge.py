@@ -9,7 +9,7 @@ from pipelines.labelled.classes import ClassJudge
 from pipelines.labelled.data import LabelledData
 from pipelines.labelled.pools import Pools
 from pipelines.runs.application import JudgedExample
-from pipelines.runs.settings import GroupEvaluateSettings
+from pipelines.runs.settings import EvaluateSettings, GroupEvaluateSettings
 from pipelines.scores.held_out_groups import GROUPS_JUDGED
 from pipelines.scores.pictures import Picture
 
@@ -17,18 +17,18 @@ _MOST_SHOWN = 4
 
 
 def image_or_group_judge(
-    settings: GroupEvaluateSettings | None, data: LabelledData[Any]
+    settings: EvaluateSettings | None, data: LabelledData[Any]
 ) -> ClassJudge[LabelledData[Any]]:
     """Return the judge of images, or of the groups that `prepare` knew.
 
     Args:
-        settings: Settings of the evaluation; None judges images.
+        settings: Settings of the evaluation; None, and those without a choice, judge images.
         data: The prepared folder.
 
     Raises:
         InputError: Groups are to be judged that have images of several classes.
     """
-    if settings is None or getattr(settings, "by", "image") == "image":
+    if not isinstance(settings, GroupEvaluateSettings) or settings.by == "image":
         return ClassJudge()
     labels: dict[str, int] = {}
     mixed = {
