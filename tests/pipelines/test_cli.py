@@ -78,6 +78,12 @@ class Recorder:
         return call
 
 
+@pytest.fixture(autouse=True)
+def _own_folder(monkeypatch, tmp_path) -> None:
+    """Give every test folders of its own behind relative names: commands lock what they write to."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def steps(monkeypatch) -> Recorder:
     recorder = Recorder()
@@ -305,8 +311,7 @@ def test_a_loss_that_is_no_number_ends_with_1_and_one_message(steps):
     assert run(*TRAIN, expected=1).stderr == f"Error: {steps.error}\n"
 
 
-def test_a_lost_cluster_ends_with_1_and_the_command_to_go_on_with(steps, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_lost_cluster_ends_with_1_and_the_command_to_go_on_with(steps):
     steps.error = ClusterLost("--cluster tcp://head:8786: the scheduler no longer answers.")
     assert run(*TRAIN, expected=1).stderr == (
         f"Error: {steps.error} Nothing complete was written. Run the command again.\n"
@@ -318,8 +323,7 @@ def test_a_lost_cluster_ends_with_1_and_the_command_to_go_on_with(steps, tmp_pat
     )
 
 
-def test_ctrl_c_ends_with_130_and_says_how_to_go_on(steps, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(steps):
     steps.error = KeyboardInterrupt()
     nothing = "Error: Interrupted. Nothing complete was written. Run the command again.\n"
     assert run(*TRAIN, expected=130).stderr == nothing
