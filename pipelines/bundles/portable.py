@@ -17,6 +17,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
+from gpmodels.likelihoods.probit import portable_erfc
 from pipelines.bundles.frozen import Tensors, frozen_graph
 
 PORTABLE: Final = "network.tflite"
@@ -79,17 +80,7 @@ def portable_outputs(network: bytes | Path, inputs: NDArray[Any]) -> Mapping[str
     return outputs
 
 
-@tf.function(input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)
-def _erfc(z: tf.Tensor) -> tf.Tensor:
-    """Return erfc(z) by Abramowitz and Stegun (7.1.26), to 6e-7 absolute in float32.
-
-    No graph may take its logarithm: where erfc is small, no digit of this is right.
-    """
-    size = tf.abs(z)
-    t = 1.0 / (1.0 + 0.3275911 * size)
-    series = t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
-    tail = t * (0.254829592 + series) * tf.exp(-tf.square(size))
-    return tf.where(z < 0.0, 2.0 - tail, tail)
+_erfc = tf.function(portable_erfc, input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)
 
 
 @tf.function(input_signature=[tf.TensorSpec([1, None], tf.float32)] * 2, autograph=False)

@@ -13,6 +13,7 @@ from gpmodels.likelihoods.probit import (
     expected_entropy,
     expected_log_probit,
     log_normal_cdf,
+    portable_erfc,
     predictive_probability,
 )
 from tests.gpmodels import reference
@@ -99,6 +100,23 @@ def test_label_may_have_any_dtype():
         expected_log_probit(mean, variance, tf.constant([0, 1], dtype)) for dtype in ("int64", "float32")
     ]
     np.testing.assert_array_equal(*values)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-13)])
+def test_erfc_and_its_slope_are_close_everywhere(dtype, tolerance):
+    z = tf.constant(np.linspace(-9.0, 9.0, 2001), dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(z)
+        value = portable_erfc(z)
+    np.testing.assert_allclose(value, special.erfc(np.float64(z)), rtol=tolerance)
+    slope = -2.0 / np.sqrt(np.pi) * np.exp(-np.square(np.float64(z)))
+    np.testing.assert_allclose(tape.gradient(value, z), slope, rtol=10 * tolerance, atol=1e-6 * tolerance)
+
+
+def test_a_latent_function_at_zero_gives_one_half_in_both_precisions():
+    for dtype in ("float32", "float64"):
+        half = predictive_probability(tf.constant(0.0, dtype), tf.constant(1.0, dtype))
+        assert float(half) == pytest.approx(0.5, abs=1e-7)
 
 
 def test_predictive_probability_equals_adaptive_quadrature():

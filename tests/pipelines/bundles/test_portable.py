@@ -6,14 +6,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from scipy import special
 
 from data_prep.errors import InputError
 from gpmodels import HybridModel
 from gpmodels.registry import HeadTask, families
 from pipelines.bundles.portable import (
     PORTABLE_TOLERANCE,
-    _erfc,
     portable_network,
     portable_outputs,
 )
@@ -63,8 +61,3 @@ def test_a_head_answers_alike(name: str, num_classes: int) -> None:
 def test_a_head_in_double_precision_is_refused_in_a_sentence(name: str) -> None:
     with pytest.raises(InputError, match=f"The {name} head cannot be written for LiteRT, .* another head"):
         portable_network(model_of(name, 2), SPEC, name)
-
-
-def test_erfc_is_close_everywhere() -> None:
-    z = np.linspace(-10.0, 10.0, 20001).astype(np.float32)
-    np.testing.assert_allclose(_erfc(tf.constant(z)), special.erfc(z.astype(float)), atol=6e-7)
