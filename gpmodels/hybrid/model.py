@@ -223,7 +223,7 @@ class HybridModel(BoundModel):
     def make_predict_function(self, force: bool = False) -> Any:
         """Make what `predict` and `predict_on_batch` call, likewise."""
         require_unforked()
-        return super().make_predict_function(force)
+        return in_one_sentence(self, super().make_predict_function(force), "predict_function")
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         """Train like `keras.Model.fit`, with the same arguments and the same kinds of data.

@@ -188,6 +188,12 @@ class BoundModel(keras.Model):
         noise = tf.reduce_mean(tf.convert_to_tensor(likelihood.noise_variance))
         return loss * tf.stop_gradient(2.0 * tf.cast(noise, loss.dtype))
 
+    def predict_step(self, data: Any) -> Any:
+        """Return the predictions of a batch."""
+        if not self.jit_compile:
+            assert_judged_inputs_finite(self.network, keras.utils.unpack_x_y_sample_weight(data)[0])
+        return super().predict_step(data)
+
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Return the bound and the metrics of a batch."""
         inputs, *labels = keras.utils.unpack_x_y_sample_weight(data)

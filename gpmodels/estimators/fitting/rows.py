@@ -27,7 +27,7 @@ def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: An
 
     Raises:
         ValueError: The data are not as expected; where a value is NaN or infinite, the message names the
-            first one by its row and column, from 0. Or a label is missing, they are texts and numbers, or
+            first one by its row and column, from 0. Or there are several values of `y` for a row, a label is missing, they are texts and numbers, or
             targets are dates; entries are masked, or too large to be squared.
     """
     check_unmasked(x, y)
@@ -43,6 +43,14 @@ def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: An
         _require_squares(checked if isinstance(y, str) else checked[0])
         return checked
     except ValueError as error:
+        if "should be a 1d array" in str(error):
+            meant = (
+                "one target for each row. Fit an estimator for each column, as "
+                "sklearn.multioutput.MultiOutputRegressor does"
+                if is_regressor(estimator)
+                else "one label for each row. Of one-hot rows these are numpy.argmax(y, axis=1)"
+            )
+            raise ValueError(f"y has shape {np.shape(y)}, but must have shape ({len(x)},): {meant}.") from error
         if not any(word in str(error) for word in ("NaN", "infinity")):
             raise
         place = _first_not_finite("X", x) or ("" if isinstance(y, str) else _first_not_finite("y", y))

@@ -199,6 +199,8 @@ def test_a_relu_that_hides_nan_does_not_hide_it_from_a_step():
         model.fit(batches, shuffle=False, verbose=0)
     with pytest.raises(NotFiniteError, match=said):
         model.evaluate(batches, verbose=0)
+    with pytest.raises(NotFiniteError, match=said):
+        model.predict(batches, verbose=0)
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 

@@ -88,6 +88,15 @@ def test_weights_of_nothing_and_classes_without_a_point_are_said_once(caplog):
     assert "no point had a weight above 0, so that nothing was learned" in sums.what_is_missing()
 
 
+def test_two_classes_are_the_same_with_a_column_each():
+    """A softmax of two classes returns both probabilities; a probit returns that of the second."""
+    second = RNG.uniform(size=64)
+    one, both = Sums(2), Sums(2)
+    one.update_state(*map(tf.constant, (LABELS, second, np.ones(64))))
+    both.update_state(*map(tf.constant, (LABELS, np.stack([1.0 - second, second], 1), np.ones(64))))
+    assert both.constant() == one.constant()
+
+
 @pytest.mark.parametrize(
     ("logs", "predicted", "steps"),
     [

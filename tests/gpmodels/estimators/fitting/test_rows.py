@@ -65,6 +65,18 @@ def test_weights_that_are_shares_are_said():
         model.fit(x, x[:, 0] > 0, sample_weight=np.full(20, 0.2))
 
 
+@pytest.mark.parametrize(
+    ("estimator", "meant"),
+    [
+        (SVGPClassifier(), r"one label for each row. Of one-hot rows these are numpy.argmax\(y, axis=1\)"),
+        (SVGPRegressor(), r"one target for each row. Fit an estimator for each column"),
+    ],
+)
+def test_several_values_for_a_row_are_refused_with_what_to_give(estimator, meant):
+    with pytest.raises(ValueError, match=rf"^y has shape \(3, 3\), but must have shape \(3,\): {meant}"):
+        estimator.fit(np.eye(3), np.eye(3))
+
+
 def test_other_errors_stay_as_they_are():
     with pytest.raises(ValueError, match=r"^could not convert string to float"):
         SVGPRegressor().fit([["a", 1.0], ["b", 2.0]], [0, 1])
