@@ -80,7 +80,7 @@ class Sums(keras.metrics.Metric):
         self.points = self.add_variable((), "zeros", name="points", dtype="float64")
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor) -> None:
-        """Add labels `[B]`, predictions `[B]` or `[B, C]` (of two classes the last says all) and weights `[B]`."""
+        """Add labels `[B]`, predictions `[B]` or `[B, C]` and weights `[B]`."""
         weight = tf.cast(sample_weight, tf.float64)
         counted = tf.where(weight > 0.0, tf.cast(y_true, tf.float64), tf.zeros_like(weight))
         if self.num_classes is None:
@@ -88,6 +88,7 @@ class Sums(keras.metrics.Metric):
         else:
             labels = tf.one_hot(tf.cast(counted, tf.int32), self.num_classes, dtype=tf.float64)
         columns = tf.reshape(tf.cast(y_pred, tf.float64), [tf.size(weight), -1])
+        # Two classes may have two columns, of which one says all.
         outputs = columns[:, -self.output_sums.shape[0] :]
         total = tf.linalg.matvec(outputs, weight, transpose_a=True)
         outputs -= tf.math.divide_no_nan(total, tf.reduce_sum(weight))

@@ -94,9 +94,9 @@ def expected_log_probit(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor) 
 def portable_erfc(z: tf.Tensor) -> tf.Tensor:
     """Return erfc(z) by operations that exported predictions can have on every device.
 
-    TensorFlow Lite knows no `Erfc`. In float32 the fit of Press et al. (Numerical Recipes, section 6.2, `erfcc`)
-    takes its place: its relative error is 1.2e-7 before rounding, and at most 1e-5 after it down to z = 9. In
-    float64, which small devices do not compute in, it is TensorFlow's own operation.
+    TensorFlow Lite knows no `Erfc`. In float32 the fit of Press et al. (Numerical Recipes, section 6.2) takes
+    its place: its relative error is 1.2e-7 before rounding, and at most 1e-5 after it up to z = 9. In float64,
+    which small devices do not compute in, it is TensorFlow's own operation.
 
     Example:
         >>> round(float(portable_erfc(tf.constant(1.0))), 4)
@@ -143,7 +143,8 @@ def expected_entropy(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     """
     spread = 1.0 + variance
     f, weights = _nodes(mean / spread, variance / spread)
-    tail_probability = 0.5 * portable_erfc(tf.abs(f) * SQRT_HALF)  # H is even; the small tail keeps its digits
+    # H is even; the small tail keeps its digits.
+    tail_probability = 0.5 * portable_erfc(tf.abs(f) * SQRT_HALF)
     # At most half the largest node's square, 29, but for rounding.
     exponent = tf.minimum(0.5 * (tf.square(f) - tf.expand_dims(tf.square(mean) / spread, -1)), 30.0)
     integrand = bernoulli_entropy(tail_probability) * tf.exp(exponent)

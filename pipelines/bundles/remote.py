@@ -1,8 +1,13 @@
-"""Predicting on the workers of a cluster; without TensorFlow, which a worker starts before it is used."""
+"""Predicting several files at a time: on the workers of a cluster, or in threads of this process.
+
+Without TensorFlow, which a worker starts before it is used.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -86,5 +91,35 @@ def on_cluster(
 
     def records(sources: Sequence[Source]) -> Iterator[Record | Skipped]:
         return work_with_tensorflow(cluster, recipe.open, sources, lambda source: source.path)
+
+    return records
+
+
+def in_threads(
+    threads: int, predict: Callable[[Source], Any], line_class: type[PredictionLine], out: Path
+) -> Callable[[Sequence[Source]], Iterator[Record | Skipped]]:
+    """Return what predicts files in threads of this process, in their order.
+
+    A small network does not gain much from a second processor for one image; two images side by side do.
+
+    Args:
+        threads: How many files are predicted at a time.
+        predict: What predicts a file; several threads call it.
+        line_class: Class of the application's lines.
+        out: Output folder.
+    """
+    from pipelines.bundles.prediction import recorded  # noqa: PLC0415 - imports TensorFlow
+
+    def records(sources: Sequence[Source]) -> Iterator[Record]:
+        pool, ahead = ThreadPoolExecutor(threads), deque[Future[Record]]()
+        try:
+            for source in sources:
+                ahead.append(pool.submit(recorded, line_class, predict, out, source))
+                if len(ahead) > threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     return records

@@ -17,7 +17,7 @@ from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import Line, open_bundle, predict_sources
 from pipelines.bundles.prediction_lines import ClassPredictionLine
 from pipelines.bundles.prediction_run import open_run
-from pipelines.bundles.remote import on_cluster
+from pipelines.bundles.remote import in_threads, on_cluster
 from pipelines.bundles.sources import (
     Source,
     find_sources,
@@ -106,6 +106,7 @@ class PredictStep(Generic[Predictor, Line]):
         out: Path,
         console: Console,
         cluster: Cluster | None = None,
+        threads: int = 1,
     ) -> list[Line]:
         """Predict files with a bundle; nothing else of the training is needed.
 
@@ -119,6 +120,7 @@ class PredictStep(Generic[Predictor, Line]):
             out: Folder to write.
             console: Where progress is shown.
             cluster: The cluster, None for this process.
+            threads: How many files to predict at a time; above 1 what predicts keeps nothing between files.
 
         Returns:
             The lines of `predictions.csv`.
@@ -155,6 +157,11 @@ class PredictStep(Generic[Predictor, Line]):
         run = open_run(out, application=self.application, bundle=model, settings=settings, sources=sources)
         if by is not None:
             (out / GROUPS).unlink(missing_ok=True)  # of an earlier command, until all is predicted
+        remote = on_cluster(
+            cluster, run, make=self.make, line_class=line_class, bundle=model, settings=settings
+        )
+        if remote is None and threads > 1:
+            remote = in_threads(threads, predictor, line_class, out)
         lines = predict_sources(
             line_class,
             predictor,
@@ -165,9 +172,7 @@ class PredictStep(Generic[Predictor, Line]):
             rules=rules,
             left_out=left_out,
             run=run,
-            remote=on_cluster(
-                cluster, run, make=self.make, line_class=line_class, bundle=model, settings=settings
-            ),
+            remote=remote,
             write_more=lambda done: self.write_more(done, out, metadata, rules),
         )
         if how is not None:

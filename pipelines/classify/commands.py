@@ -58,6 +58,7 @@ COMMANDS = application_commands(
         purpose="Write the class of each image, its probability and its uncertainty, with an exported "
         "bundle.",
         inputs="Images, or folders of them.",
+        side_by_side=True,
     ),
     export=ExportSettings,
 )

@@ -114,11 +114,16 @@ class StepCall(Generic[Settings]):
     cluster: Cluster | None = None
 
     @property
-    def workers(self) -> Workers:
-        """What to work on files with: the cluster, `jobs` processes, or as many as there are processors."""
+    def threads(self) -> int:
+        """How many files to work on at a time: `jobs`, or as many as there are processors."""
         from joblib import cpu_count  # noqa: PLC0415 - help answers without it
 
-        return self.cluster or self.jobs or cpu_count()
+        return self.jobs or int(cpu_count())
+
+    @property
+    def workers(self) -> Workers:
+        """What to work on files with: the cluster, or so many processes."""
+        return self.cluster or self.threads
 
     def prepared(self, prepare: Callable[..., Result], *paths: Path, **options: Any) -> Result:
         """Return what a prepare step does with these settings, whose progress is shown.
@@ -149,6 +154,7 @@ class Command:
         on_cluster: Whether it can work on files on a cluster.
         off_cluster: Returns how a step that can is called, where these options and settings leave a cluster
             nothing to do; None where there is work for it.
+        side_by_side: Whether threads of it run a network on several files at a time.
     """
 
     settings: type[BaseModel]
@@ -156,6 +162,7 @@ class Command:
     continues: bool = False
     on_cluster: bool = False
     off_cluster: OffCluster = lambda _options, _settings: None
+    side_by_side: bool = False
 
 
 Commands = Mapping[str, Command]
@@ -221,7 +228,7 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 only_command(step, values) if is_writer else nullcontext(),
                 nullcontext() if cluster is None else open_cluster(cluster) as opened,
             ):
-                start_tensorflow(jobs, whole_process=True)
+                start_tensorflow(jobs, whole_process=True, side_by_side=command.side_by_side)
                 command.function(StepCall(settings, console, jobs, former, opened), **values)
 
     of_command = [

@@ -23,7 +23,7 @@ _START_UP_NOTES: Final = re.compile(
 )
 
 
-def start_tensorflow(threads: int | None, *, whole_process: bool = False) -> None:
+def start_tensorflow(threads: int | None, *, whole_process: bool = False, side_by_side: bool = False) -> None:
     """Import TensorFlow and find its devices. Does nothing where it was imported before.
 
     Args:
@@ -32,6 +32,8 @@ def start_tensorflow(threads: int | None, *, whole_process: bool = False) -> Non
             whoever imports it, for a bundle needs none; meanwhile other threads could not import it. The
             garbage collector never searches what lives afterwards: the process needs it until its end, and
             each search would take half a second.
+        side_by_side: Whether the process runs several graphs at a time. Each operation takes one thread then:
+            those that share several wait for each other.
     """
     if "tensorflow" in sys.modules:
         return
@@ -44,8 +46,9 @@ def start_tensorflow(threads: int | None, *, whole_process: bool = False) -> Non
         import tensorflow as tf  # noqa: PLC0415 - takes seconds, and help must not wait for it
 
         tf.config.list_physical_devices()
+        if side_by_side or threads is not None:
+            tf.config.threading.set_intra_op_parallelism_threads(1 if side_by_side else threads)
         if threads is not None:
-            tf.config.threading.set_intra_op_parallelism_threads(threads)
             tf.config.threading.set_inter_op_parallelism_threads(threads)
     for name in ("tensorflow", "absl"):  # only now: absl must create its logger itself
         logging.getLogger(name).setLevel(logging.ERROR)

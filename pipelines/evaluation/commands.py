@@ -119,7 +119,9 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
     }
 
 
-def predict_command(step: str, settings: type[BaseModel], *, purpose: str, inputs: str) -> Command:
+def predict_command(
+    step: str, settings: type[BaseModel], *, purpose: str, inputs: str, side_by_side: bool = False
+) -> Command:
     """Return the command that predicts files of an application.
 
     Args:
@@ -127,6 +129,8 @@ def predict_command(step: str, settings: type[BaseModel], *, purpose: str, input
         settings: Class of the settings.
         purpose: Help text of the command.
         inputs: Help text of `--input`.
+        side_by_side: Whether threads predict several files at a time. One file gains little from a second
+            processor where the network is small, and what predicts keeps nothing between files.
     """
 
     def run_predict(
@@ -136,11 +140,17 @@ def predict_command(step: str, settings: type[BaseModel], *, purpose: str, input
         out: Path,
     ) -> Any:
         return resolve_name(step)(
-            call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
+            call.settings,
+            inputs=inputs,
+            model=model,
+            out=out,
+            console=call.console,
+            cluster=call.cluster,
+            threads=call.threads if side_by_side else 1,
         )
 
     run_predict.__doc__ = purpose
-    return Command(settings, run_predict, on_cluster=True)
+    return Command(settings, run_predict, on_cluster=True, side_by_side=side_by_side)
 
 
 def _on_cluster(off_cluster: OffCluster | None) -> Mapping[str, Any]:

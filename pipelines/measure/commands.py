@@ -53,6 +53,7 @@ COMMANDS = application_commands(
         PredictSettings,
         purpose="Write the number of each image and its interval, with an exported bundle.",
         inputs="Images, or folders of them.",
+        side_by_side=True,
     ),
     export=ExportSettings,
 )

@@ -27,8 +27,8 @@ def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: An
 
     Raises:
         ValueError: The data are not as expected; where a value is NaN or infinite, the message names the
-            first one by its row and column, from 0. Or there are several values of `y` for a row, a label is missing, they are texts and numbers, or
-            targets are dates; entries are masked, or too large to be squared.
+            first one by its row and column, from 0. Or a row has several values of `y`, a label is missing,
+            labels are texts and numbers, or targets are dates; entries are masked, or too large to be squared.
     """
     check_unmasked(x, y)
     if not isinstance(y, str):
@@ -50,7 +50,8 @@ def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: An
                 if is_regressor(estimator)
                 else "one label for each row. Of one-hot rows these are numpy.argmax(y, axis=1)"
             )
-            raise ValueError(f"y has shape {np.shape(y)}, but must have shape ({len(x)},): {meant}.") from error
+            shapes = f"y has shape {np.shape(y)}, but must have shape ({len(x)},)"
+            raise ValueError(f"{shapes}: {meant}.") from error
         if not any(word in str(error) for word in ("NaN", "infinity")):
             raise
         place = _first_not_finite("X", x) or ("" if isinstance(y, str) else _first_not_finite("y", y))

@@ -1,6 +1,8 @@
 """A predict step goes on where an earlier one stopped, and only where nothing has changed."""
 
+import csv
 import json
+import threading
 from io import StringIO
 from pathlib import Path
 
@@ -14,8 +16,9 @@ from data_prep.errors import ClusterLost, InputError, Skipped
 from pipelines.bundles import prediction_run
 from pipelines.bundles.prediction import predict_files, predict_sources, recorded
 from pipelines.bundles.prediction_run import RECORDS, bundle_sha256, open_run, source_sha256
-from pipelines.bundles.remote import PredictorFactory
+from pipelines.bundles.remote import PredictorFactory, in_threads
 from pipelines.bundles.sources import Source, find_sources
+from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.command.folders import METADATA, check_paths
 from pipelines.lane.prediction import LanePrediction, LanePredictor, make_predictor
 from pipelines.lane.settings import PredictSettings
@@ -93,6 +96,38 @@ def test_the_same_command_skips_what_is_predicted(images, bundle, tmp_path):
     again = Network()
     predict(again, images, bundle, tmp_path / "twice")
     assert (again.calls, before) == (0, (tmp_path / "twice" / "predictions.csv").read_bytes())
+
+
+class Together:
+    """Answers for a file when as many others are asked about at the same time as there are threads."""
+
+    def __init__(self, threads: int):
+        self.barrier = threading.Barrier(threads, timeout=30)
+
+    def __call__(self, source: Source):
+        self.barrier.wait()
+        if source.path.name == "b.png":
+            raise UnreadableSourceError("b.png: broken")
+        if source.path.name == "d.png":
+            raise InputError("the disk is full")
+        yield LanePrediction(file=source.path.name, height=ord(source.path.name[0]))
+
+
+def test_threads_predict_several_files_at_a_time_and_keep_their_order(images, bundle, tmp_path):
+    sources, out = find_sources([images]), tmp_path / "out"
+    run = open_run(out, application="lane", bundle=bundle, settings=SETTINGS, sources=sources)
+    predictor = Together(threads=2)
+    remote = in_threads(2, predictor, LanePrediction, out)
+    with pytest.raises(InputError, match="the disk is full"):
+        predict_files(LanePrediction, predictor, sources, out, run=run, remote=remote)
+    rows = list(csv.DictReader((out / "predictions.csv").read_text().splitlines()))
+    assert [(Path(row["file"]).name, row["height"], row["status"]) for row in rows] == [
+        ("a.png", "97", "ok"),
+        ("b.png", "", "b.png: broken"),
+        ("c.png", "99", "ok"),
+    ]
+    run = open_run(out, application="lane", bundle=bundle, settings=SETTINGS, sources=sources)
+    assert [Path(record.file).name for record in run.kept.values()] == ["a.png", "c.png"]
 
 
 def test_the_summary_tells_what_was_kept_from_what_is_new(images, bundle, tmp_path):
