@@ -95,8 +95,8 @@ def portable_erfc(z: tf.Tensor) -> tf.Tensor:
     """Return erfc(z) by operations that exported predictions can have on every device.
 
     TensorFlow Lite knows no `Erfc`. In float32 the fit of Press et al. (Numerical Recipes, section 6.2) takes
-    its place: its relative error is 1.2e-7 before rounding, and at most 1e-5 after it up to z = 9. In float64,
-    which small devices do not compute in, it is TensorFlow's own operation.
+    its place: its relative error is 1.2e-7 before rounding, and at most 1e-5 after it up to z = 9. In
+    float64, which small devices do not compute in, it is TensorFlow's own operation.
 
     Example:
         >>> round(float(portable_erfc(tf.constant(1.0))), 4)

@@ -27,8 +27,8 @@ def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: An
 
     Raises:
         ValueError: The data are not as expected; where a value is NaN or infinite, the message names the
-            first one by its row and column, from 0. Or a row has several values of `y`, a label is missing,
-            labels are texts and numbers, or targets are dates; entries are masked, or too large to be squared.
+            first one by its row and column, from 0. Or a row has several values of `y`, a label is
+            missing, labels are texts and numbers, targets are dates, entries are masked or too large.
     """
     check_unmasked(x, y)
     if not isinstance(y, str):
