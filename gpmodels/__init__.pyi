@@ -20,6 +20,7 @@ from .hgp.head import HGPHead
 from .hgp.vmgp import VMGPHead
 from .hybrid.model import HybridModel
 from .laplace.head import LaplaceHead
+from .likelihoods.density import DensityLikelihood
 from .random_features.head import RandomFeatureHead
 from .ridge.head import RidgeLinearHead
 from .sngp.head import SNGPHead
@@ -40,6 +41,7 @@ __all__ = [
     "DeepGPClassifier",
     "DeepGPHead",
     "DeepGPRegressor",
+    "DensityLikelihood",
     "DropoutHead",
     "HGPClassifier",
     "HGPHead",

@@ -48,7 +48,7 @@ class DropoutHead(LinearHead):
         True
     """
 
-    takes_targets = False
+    likelihoods = ()
 
     # The prediction is no sigmoid or softmax of one logit: a temperature is that of its probabilities.
     set_temperature = Head.set_temperature

@@ -135,12 +135,14 @@ class Head(GPflowLayer, abc.ABC):
     Attributes:
         is_classifier: Whether labels are classes, as against real targets.
         label_requirement: What labels must be, for messages, e.g. `"0 or 1"`.
+        standardises_targets: Whether real targets are given to it at mean 0 and variance 1; counts are not.
         num_experts: T, gated experts, of which each point has one; 0 for a head without a gate.
         prediction_temperature: Temperature that predictions have, 1 but for `set_temperature`.
     """
 
     is_classifier: bool = True
     label_requirement: str = "0 or 1"
+    standardises_targets: bool = False
     num_experts: int = 0
     prediction_temperature: float = 1.0
 

@@ -22,6 +22,7 @@ from gpmodels.heads.conjugate import (
 from gpmodels.heads.gp import BestPosterior, Points
 from gpmodels.heads.leave_one_out import joint_means, left_out_latent
 from gpmodels.heads.left_out_logits import LeftOutLogits, moves_logits_together
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.units.sparse import SparseUnits
 
 
@@ -71,8 +72,8 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
 
     @property
     def best_posterior_by(self) -> BestPosterior:
-        """How the best q is found: in regression in closed form, for classes by sites."""
-        return "sites" if self.is_classifier else "closed_form"
+        """How the best q is found: under Gaussian noise in closed form, else by sites."""
+        return "closed_form" if isinstance(self.likelihood, GaussianLikelihood) else "sites"
 
     @property
     def posterior_units(self) -> tuple[SparseUnits, ...]:

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from gpmodels.heads.base import Head, Latent
 from gpmodels.likelihoods import mixture
+from gpmodels.likelihoods.base import Likelihood
+from gpmodels.likelihoods.density import DensityLikelihood
 from gpmodels.likelihoods.factory import make_likelihood
 from gpmodels.units.counts import check_counts
 from gpmodels.units.kernels import make_kernel
@@ -29,6 +31,9 @@ CLASS_KERNELS = ("shared", "separate")
 
 BestPosterior = Literal["closed_form", "sites", "optimiser"]
 """How a head's best q follows from its inducing inputs and hyper-parameters."""
+
+BY_DENSITY = "density"
+"""What the likelihood of a head is called that has a `DensityLikelihood`."""
 
 DEFAULT_MULTI_CLASS = "softmax"
 """Likelihood of more than two classes; docs/results/tables.md has the comparison with robust-max."""
@@ -78,8 +83,8 @@ class GPHead(Head):
         kernel_depth: Layers of an arc-cosine kernel; 1 for the other kernels.
         num_classes: C; 2 takes one latent function, more take one for each class.
         likelihood: `"bernoulli"` (probit) or `"logistic"` for two classes, `"robust_max"` or `"softmax"` for
-            more, `"gaussian"` for regression; None takes `"bernoulli"` or `"softmax"` by the number of
-            classes.
+            more, `"gaussian"` for regression, `"poisson"` or `"negative_binomial"` for counts, or a
+            `DensityLikelihood`; None takes `"bernoulli"` or `"softmax"` by the number of classes.
         class_kernels: For more than two classes, `"shared"`: the latent functions of a unit share one
             kernel, which is faster; `"separate"`: one for each class, as the thesis has it.
         mean: `"linear"`: the GP corrects a linear layer on the same features, which is learned with it, see
@@ -105,7 +110,7 @@ class GPHead(Head):
         kernel: str = "squared_exponential",
         kernel_depth: int = 1,
         num_classes: int = 2,
-        likelihood: str | None = None,
+        likelihood: str | DensityLikelihood | dict[str, Any] | None = None,
         class_kernels: str = "shared",
         mean: str | None = None,
         mean_posterior: int = False,
@@ -124,30 +129,44 @@ class GPHead(Head):
         if mean not in MEANS or (mean == "linear" and not self.supports_mean):
             allowed = MEANS if self.supports_mean else MEANS[1:]
             raise ValueError(f"The mean of {type(self).__name__} must be one of {allowed}, but is {mean!r}.")
-        if mean_posterior and not has_mean_posterior(mean, likelihood):
+        if isinstance(likelihood, dict):  # of a file
+            likelihood = DensityLikelihood.from_config(likelihood)
+        name = likelihood if isinstance(likelihood, str) else BY_DENSITY
+        if mean_posterior and not has_mean_posterior(mean, name):
             raise ValueError(
                 f"mean_posterior needs mean='linear' and a likelihood of {POSTERIOR_LIKELIHOODS}, but "
-                f"mean is {mean!r} and likelihood {likelihood!r}. Leave it out."
+                f"mean is {mean!r} and likelihood {name!r}. Leave it out."
             )
         self.mean, self.mean_posterior = mean, mean_posterior
         self.kernel_name = kernel
         self.kernel_depth = kernel_depth
         self.num_classes = num_classes
-        self.likelihood_name = likelihood
+        self.likelihood_name = name
         self.class_kernels = class_kernels
         self.variance_floor = precision(self.variable_dtype).variance_floor
-        self.likelihood = make_likelihood(
-            likelihood,
-            num_classes=num_classes,
-            num_units=self.num_likelihood_units(),
-            dtype=self.variable_dtype,
+        self.likelihood: Likelihood = (
+            likelihood
+            if isinstance(likelihood, DensityLikelihood)
+            else make_likelihood(
+                likelihood,
+                num_classes=num_classes,
+                num_units=self.num_likelihood_units(),
+                dtype=self.variable_dtype,
+            )
         )
         self.is_classifier = self.likelihood.is_classifier
+        self.standardises_targets = self.likelihood.standardises_targets
         self.label_requirement = self.likelihood.label_requirement
 
     def num_likelihood_units(self) -> int:
         """Return how many GP units have a noise variance of their own under a Gaussian likelihood."""
         return 1
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal head, by names of a `DensityLikelihood`'s functions."""
+        own = self.likelihood
+        by_name = {"likelihood": own.get_config()} if isinstance(own, DensityLikelihood) else {}
+        return {**super().get_config(), **by_name}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -175,7 +194,7 @@ class GPHead(Head):
             return kernel_variance
         if self.mean == "none":
             return 1.0
-        return START_VARIANCE if self.is_classifier else START_VARIANCE_OF_TARGETS
+        return START_VARIANCE_OF_TARGETS if self.standardises_targets else START_VARIANCE
 
     # f = m + g: families give the marginals of g, the residual, to which the linear mean is added.
 
@@ -255,6 +274,17 @@ class GPHead(Head):
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Place the units by a sample of feature vectors `[N, D]`; each subclass places its own."""
+
+    def initialize_from_labels(
+        self,
+        features: npt.NDArray[np.floating[Any]],
+        labels: npt.NDArray[np.floating[Any]],
+        *,
+        seed: int = 0,
+    ) -> None:
+        """Start what the likelihood takes from labels `[N]`, as counts their mean; see `Head`."""
+        super().initialize_from_labels(features, labels, seed=seed)
+        self.likelihood.start_from(labels)
 
     def is_placed(self) -> bool:
         """Whether `initialize` or training has moved the head from where it is made."""

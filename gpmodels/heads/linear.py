@@ -9,8 +9,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.heads.base import Head, Latent, Readout
+from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
-from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.likelihoods.factory import COUNT_LIKELIHOODS, make_likelihood
 from gpmodels.likelihoods.probit import bernoulli_entropy
 from gpmodels.units.counts import check_counts
 
@@ -32,14 +33,16 @@ class LinearHead(Head):
     uncertainty.
 
     With `likelihood="gaussian"` it is linear regression: the mean of a real target is wᵀx + b, and its noise
-    variance is learned with w and b.
+    variance is learned with w and b. With `"poisson"` or `"negative_binomial"` it is the generalised linear
+    model of counts with log link, see `gpmodels.likelihoods.counts`.
 
     Attributes:
-        takes_targets: Whether `likelihood="gaussian"` is known; subclasses may be for classes alone.
+        likelihoods: Likelihoods of targets that are known; subclasses may know fewer, or none.
 
     Args:
         num_classes: C; 2 takes one logit, more take one for each class; real targets ignore it.
-        likelihood: None for classes, `"gaussian"` for real targets.
+        likelihood: None for classes, `"gaussian"` for real targets, `"poisson"` or `"negative_binomial"` for
+            counts.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
@@ -55,31 +58,33 @@ class LinearHead(Head):
         ['latent_variance', 'mean', 'variance']
     """
 
-    takes_targets: ClassVar[bool] = True
+    likelihoods: ClassVar[tuple[str, ...]] = ("gaussian", *COUNT_LIKELIHOODS)
 
     def __init__(
         self, *, num_classes: int = 2, likelihood: str | None = None, dtype: Any = None, **kwargs: Any
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         check_counts(least=2, num_classes=num_classes)
-        if likelihood is not None and not self.takes_targets:
+        if likelihood is not None and not self.likelihoods:
             raise ValueError(f"{type(self).__name__} is for classes alone; take LinearHead for real targets.")
-        if likelihood not in (None, "gaussian"):
+        if likelihood not in (None, *self.likelihoods):
             raise ValueError(
-                f"likelihood must be None for classes, or 'gaussian' for real targets, but is {likelihood!r}."
+                f"likelihood must be None for classes, or one of {self.likelihoods} for targets, but is "
+                f"{likelihood!r}."
             )
-        self.num_classes = num_classes
-        self.likelihood: GaussianLikelihood | None = None
+        self.num_classes, self.likelihood_name = num_classes, likelihood
+        self.likelihood: Likelihood | None = None
         if likelihood is not None:
-            self.likelihood = GaussianLikelihood(1, self.variable_dtype)
-            self.is_classifier, self.label_requirement = False, self.likelihood.label_requirement
+            own = make_likelihood(likelihood, num_classes=2, num_units=1, dtype=self.variable_dtype)
+            self.likelihood, self.standardises_targets = own, own.standardises_targets
+            self.is_classifier, self.label_requirement = False, own.label_requirement
             return
         self.label_requirement = "0 or 1" if num_classes == 2 else f"an integer from 0 to {num_classes - 1}"
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal head."""
-        likelihood = None if self.likelihood is None else "gaussian"
-        return {**super().get_config(), "num_classes": self.num_classes, "likelihood": likelihood}
+        own = {"num_classes": self.num_classes, "likelihood": self.likelihood_name}
+        return {**super().get_config(), **own}
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
@@ -119,7 +124,8 @@ class LinearHead(Head):
         self.kernel.assign(linear.kernel)
         self.bias.assign(linear.bias)
         if self.likelihood is not None and linear.likelihood is not None:
-            self.likelihood.noise_variance.assign(linear.likelihood.noise_variance)
+            for own, given in zip(self.likelihood.variables, linear.likelihood.variables, strict=True):
+                own.assign(given)
 
     def logits(self, outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the logits that it predicts by, which are the latent mean."""
@@ -202,6 +208,18 @@ class LinearHead(Head):
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Leave the weights at random as they are: a linear head has nothing to place."""
+
+    def initialize_from_labels(
+        self,
+        features: npt.NDArray[np.floating[Any]],
+        labels: npt.NDArray[np.floating[Any]],
+        *,
+        seed: int = 0,
+    ) -> None:
+        """Start what the likelihood takes from labels `[N]`, as counts their mean; see `Head`."""
+        super().initialize_from_labels(features, labels, seed=seed)
+        if self.likelihood is not None:
+            self.likelihood.start_from(labels)
 
     def readout(self) -> Readout | None:
         """Return the tempered logits' map of the features."""

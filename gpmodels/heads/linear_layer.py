@@ -37,6 +37,8 @@ from threadpoolctl import threadpool_limits
 
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.layer_posterior import layer_covariance, left_out_variance
+from gpmodels.likelihoods.counts import CountLikelihood
+from gpmodels.likelihoods.factory import COUNT_LIKELIHOODS
 from gpmodels.statistics.effective_sample import effective_fraction
 from gpmodels.units.linear_mean import as_latents
 from gpmodels.units.weight_posterior import WeightCovariance
@@ -150,13 +152,13 @@ def fit_linear_layer(
     Args:
         rows: All rows.
         fold: Fold of each row, from 0, `[N]`; see `cross_folds`.
-        likelihood: Name of the head's likelihood.
+        likelihood: Name of the head's likelihood; of counts the targets are those of f.
         num_classes: C of a classifier.
         share: N_eff / N, what rows are worth where the penalty is chosen; None finds it by groups.
         groups: Group of each row, `[N]`; None where each is its own.
         uncertain: Whether q(w) is asked for, of a classifier with one layer for all classes.
     """
-    if likelihood == "gaussian":
+    if likelihood in ("gaussian", *COUNT_LIKELIHOODS):
         return _fitted(rows, fold, _ridge_path, _squared_errors)
     if num_classes > 2 and likelihood == "noisy_probit":  # one class against the rest, each with its layer
         layers = []
@@ -213,6 +215,9 @@ def linear_layer_of(
 
 
 def _layer_of(head: GPHead, rows: LinearRows, groups: Index | None, share: float) -> LinearLayer:
+    if isinstance(head.likelihood, CountLikelihood):
+        head.likelihood.start_from(rows.y)
+        rows = rows._replace(y=head.likelihood.latent_targets(rows.y))
     x, targets, _ = rows
     rng = np.random.default_rng(0)
     uncertain = head.linear_mean is not None and head.linear_mean.posterior is not None

@@ -351,7 +351,7 @@ class HybridModel(BoundModel):
         """Measure mean and scale of real targets, and return what the head learns from."""
         if self.target_mean is None or self.target_scale is None or self._measured is None:
             return labels
-        mean, scale = target_moments(labels, weights)
+        mean, scale = target_moments(labels, weights) if self.head.standardises_targets else (0.0, 1.0)
         self.target_mean.assign(mean)
         self.target_scale.assign(scale)
         self._measured.assign(1.0)

@@ -45,7 +45,7 @@ class LaplaceHead(GaussianLogits, LinearHead):
         True
     """
 
-    takes_targets = False
+    likelihoods = ()
 
     # The prediction is no sigmoid or softmax of one logit: a temperature is that of its probabilities.
     set_temperature = Head.set_temperature

@@ -1,9 +1,11 @@
 """What every likelihood p(y | f) answers, given Gaussian marginals of the P latent functions of a point."""
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gpflow
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
@@ -34,12 +36,17 @@ class Likelihood(gpflow.Module, abc.ABC):
     Attributes:
         num_latents: P, latent functions of a point.
         is_classifier: Whether labels are classes, 0 to C - 1, rather than real targets.
+        standardises_targets: Whether targets are learned at mean 0 and variance 1; counts are not.
         label_requirement: What a valid label is, to complete "a label must be ...".
     """
 
     num_latents: int
     is_classifier: bool
     label_requirement: str
+    standardises_targets: bool = False
+
+    def start_from(self, labels: npt.NDArray[np.floating[Any]]) -> None:
+        """Start what follows from the labels of a sample `[N]`, all valid; nothing in most likelihoods."""
 
     @abc.abstractmethod
     @check_shapes("mean: [B, P]", "variance: [B, P]", "label: [B]", "unit: [B]", "return: [B]")
@@ -91,8 +98,9 @@ class Likelihood(gpflow.Module, abc.ABC):
         Returns:
             Classification: `probability`, `label` (int32), `latent_mean`, `latent_variance`,
             `predictive_entropy` and `mutual_information` in nats. Regression: `mean`, `variance` (of
-            the noisy target) and `latent_variance`. Each `[B]`, but those of a likelihood of C latent
-            functions have `probability`, `latent_mean` and `latent_variance` as `[B, C]`.
+            the noisy target) and `latent_variance`, with `latent_mean` where f is not the mean of y. Each
+            `[B]`, but those of a likelihood of C latent functions have `probability`, `latent_mean` and
+            `latent_variance` as `[B, C]`.
         """
 
     @abc.abstractmethod

@@ -1,6 +1,7 @@
 """Likelihoods by name."""
 
 from gpmodels.likelihoods.base import Likelihood
+from gpmodels.likelihoods.counts import NegativeBinomialLikelihood, PoissonLikelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.likelihoods.logistic import LogisticLikelihood
 from gpmodels.likelihoods.noisy_probit import NoisyProbitLikelihood
@@ -8,7 +9,17 @@ from gpmodels.likelihoods.probit import ProbitLikelihood
 from gpmodels.likelihoods.robust_max import RobustMaxLikelihood
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
 
-LIKELIHOODS = ("bernoulli", "logistic", "robust_max", "softmax", "noisy_probit", "gaussian")
+COUNT_LIKELIHOODS = ("poisson", "negative_binomial")
+
+LIKELIHOODS = (
+    "bernoulli",
+    "logistic",
+    "robust_max",
+    "softmax",
+    "noisy_probit",
+    "gaussian",
+    *COUNT_LIKELIHOODS,
+)
 
 
 def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) -> Likelihood:
@@ -16,9 +27,10 @@ def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) 
 
     Args:
         name: `"bernoulli"` (probit) or `"logistic"` of two classes, `"robust_max"`, `"softmax"`,
-            `"noisy_probit"` (one class against the rest) or `"gaussian"`.
-        num_classes: C; regression ignores it.
-        num_units: GP units, the global one included; only regression has parameters for each.
+            `"noisy_probit"` (one class against the rest), `"gaussian"`, or of counts `"poisson"` or
+            `"negative_binomial"`.
+        num_classes: C; targets ignore it.
+        num_units: GP units, the global one included; only targets have parameters for each.
         dtype: `"float32"` or `"float64"`.
 
     Raises:
@@ -32,6 +44,8 @@ def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) 
         raise ValueError(f"likelihood must be one of {LIKELIHOODS}, but is {name!r}.")
     if name == "gaussian":
         return GaussianLikelihood(num_units, dtype)
+    if name in COUNT_LIKELIHOODS:
+        return PoissonLikelihood(dtype) if name == "poisson" else NegativeBinomialLikelihood(num_units, dtype)
     if name == "robust_max":
         return RobustMaxLikelihood(num_classes)
     if name == "softmax":

@@ -37,6 +37,7 @@ class GaussianLikelihood(Likelihood):
 
     num_latents = 1
     is_classifier = False
+    standardises_targets = True
     label_requirement = "a finite number"
 
     def __init__(self, num_units: int, dtype: str = "float64") -> None:

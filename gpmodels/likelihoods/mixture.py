@@ -106,8 +106,10 @@ def predictions(
     parts = likelihood.predictions(*_points(mean, variance), *_repeated(log_weight, unit))
     if not likelihood.is_classifier:
         target_mean, target_variance = _moments(log_weight, parts["mean"], parts["variance"])
-        _, latent_variance = _moments(log_weight, parts["mean"], parts["latent_variance"])
-        return {"mean": target_mean, "variance": target_variance, "latent_variance": latent_variance}
+        of_latent = parts.get("latent_mean", parts["mean"]), parts["latent_variance"]
+        latent_mean, latent_variance = _moments(log_weight, *of_latent)
+        mixed = {"mean": target_mean, "variance": target_variance, "latent_variance": latent_variance}
+        return {**mixed, "latent_mean": latent_mean} if "latent_mean" in parts else mixed
     probability = _mean(log_weight, parts["probability"])  # [B] of class 1, or [B, C]
     if probability.shape.rank == 1:
         label, entropy = tf.cast(probability > 0.5, tf.int32), bernoulli_entropy(probability)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from gpmodels.heads.linear import LinearHead
 from gpmodels.heads.linear_layer import LinearRows, cross_folds, fit_linear_layer
 from gpmodels.heads.points import PointBatch
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.units.numerics import precision
 
 MAX_POINTS = 20_000
@@ -56,6 +57,8 @@ class RidgeLinearHead(LinearHead):
         True
     """
 
+    likelihoods = ("gaussian",)
+
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         self.cost = self.add_weight(name="cost", shape=(), initializer="zeros", trainable=False)
@@ -88,7 +91,7 @@ class RidgeLinearHead(LinearHead):
         self.kernel.assign(kernel.reshape(self.kernel.shape))
         self.bias.assign(bias.reshape(self.bias.shape))
         self.cost.assign(1.0 / layer.penalty)
-        if self.likelihood is not None:
+        if isinstance(self.likelihood, GaussianLikelihood):
             missed = np.average(np.square(labels - layer.logits[:, 0]), weights=weights)
             self.likelihood.noise_variance.assign([max(missed, 2.0 * precision(self.variable_dtype).jitter)])
 

@@ -53,7 +53,7 @@ class ATLDGPHead(LinearHead):
         [0.5, 0.5]
     """
 
-    takes_targets = False
+    likelihoods = ()
 
     def __init__(
         self,

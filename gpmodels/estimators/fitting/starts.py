@@ -21,6 +21,7 @@ from gpmodels.estimators.fitting.mini_batch import quiet_monitor
 from gpmodels.estimators.fitting.monitoring import FitMonitor
 from gpmodels.heads.conjugate_head import ConjugateHead
 from gpmodels.heads.gp import Points
+from gpmodels.likelihoods.counts import CountLikelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.units.kernels import StationaryKernel
 from gpmodels.units.placement import cluster_centres
@@ -138,5 +139,7 @@ def _kernel_start(head: ConjugateHead, points: Points, rng: np.random.Generator)
         if head.mean == "none":
             return None  # its own start does not fall into the linear layer
         return kernel_start(x, indicators(y, head.num_classes), None, rng)
+    if isinstance(head.likelihood, CountLikelihood):
+        y = head.likelihood.latent_targets(y)
     logits = None if points.logits is None else points.logits.numpy()[used].astype(np.float64)
     return kernel_start(x, y[:, None], logits, rng)

@@ -7,9 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpmodels.likelihoods.base import Likelihood
-from gpmodels.likelihoods.factory import LIKELIHOODS, make_likelihood
+from gpmodels.likelihoods.factory import COUNT_LIKELIHOODS, LIKELIHOODS, make_likelihood
 
-NUM_CLASSES = {"bernoulli": 2, "robust_max": 4, "softmax": 4, "logistic": 2, "noisy_probit": 2, "gaussian": 0}
+NUM_CLASSES = {
+    "bernoulli": 2,
+    "robust_max": 4,
+    "softmax": 4,
+    "logistic": 2,
+    "noisy_probit": 2,
+} | dict.fromkeys(("gaussian", *COUNT_LIKELIHOODS), 0)
 NUM_UNITS = 3
 UNIT = tf.constant([0, 2, 1, 1, 0, 2])
 
@@ -23,7 +29,10 @@ def points(likelihood: Likelihood, dtype: str = "float64") -> tuple[tf.Tensor, t
     rng = np.random.default_rng(0)
     shape = (6, likelihood.num_latents)
     num_classes = max(likelihood.num_latents, 2)
-    label = rng.integers(0, num_classes, 6) if likelihood.is_classifier else rng.normal(size=6)
+    if likelihood.standardises_targets:
+        label = rng.normal(size=6)
+    else:
+        label = rng.integers(0, num_classes if likelihood.is_classifier else 9, 6)
     mean, variance = rng.normal(size=shape), np.exp(rng.normal(size=shape))
     return tf.constant(mean, dtype), tf.constant(variance, dtype), tf.constant(label)
 
@@ -158,6 +167,8 @@ def test_labels_may_have_any_type(name):
         ("robust_max", [True, True, True, False, False, False, False]),
         ("softmax", [True, True, True, False, False, False, False]),
         ("gaussian", [True, True, True, True, True, True, False]),
+        ("poisson", [True, True, True, True, False, False, False]),
+        ("negative_binomial", [True, True, True, True, False, False, False]),
     ],
 )
 def test_valid_labels(name, expected):
