@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from data_prep.errors import InputError
+from gpmodels.statistics.conformal import groups_needed
 from pipelines.bundles.guarantees import GuaranteeRecord, with_guarantee
 from pipelines.bundles.metadata import Metadata
 from pipelines.command.referral import ReferralSettings
@@ -18,7 +19,7 @@ from pipelines.scores.class_guarantees import JointGuarantee, Limit, ReferralRul
 from pipelines.scores.costs import CostTable, given_costs
 from pipelines.scores.definitions import format_share
 from pipelines.scores.held_out import HELD_OUT, HeldOut, class_place, read_held_out
-from pipelines.scores.prediction_sets import PredictionSets, groups_needed, prediction_sets
+from pipelines.scores.prediction_sets import PredictionSets, prediction_sets
 
 Settings = TypeVar("Settings", bound=ReferralSettings)
 

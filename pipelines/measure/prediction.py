@@ -14,6 +14,7 @@ from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import fit_image
 from data_prep.measure.scale import TargetScale
+from gpmodels.statistics.conformal import groups_needed
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.metadata import Metadata
@@ -28,7 +29,6 @@ from pipelines.scores.costs import REFER
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 from pipelines.scores.held_out import HELD_OUT
 from pipelines.scores.numbers import COVERAGES, SHOWN, HeldOutNumbers
-from pipelines.scores.prediction_sets import groups_needed
 
 
 class NumberPreprocessing(BaseModel):

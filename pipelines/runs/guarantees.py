@@ -23,6 +23,7 @@ from data_prep.files.json_files import read_json
 from data_prep.prepared.manifest import file_sha256
 from gpmodels import HybridModel
 from gpmodels.registry import head_family
+from gpmodels.statistics.conformal import groups_needed
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.runs.application import Judge, JudgedExample
 from pipelines.runs.description import head_folder
@@ -37,7 +38,6 @@ from pipelines.scores.guarantees import ReferralErrors, method_guarantees
 from pipelines.scores.held_out import HELD_OUT, HeldOut, read_held_out
 from pipelines.scores.numbers import COVERAGES
 from pipelines.scores.pictures import Outputs
-from pipelines.scores.prediction_sets import groups_needed
 from pipelines.training.stages import BEST
 
 RUN_GUARANTEES: Final = "guarantees.json"

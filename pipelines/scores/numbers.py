@@ -22,8 +22,8 @@ from data_prep.errors import InputError
 from data_prep.files.arrays import read_arrays
 from data_prep.files.atomic import atomic_file
 from data_prep.measure.scale import TargetScale
+from gpmodels.statistics.conformal import conformal_threshold
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio, stack_rows
-from pipelines.scores.prediction_sets import set_threshold
 from pipelines.scores.results import Measured, MethodResult
 
 COVERAGES: Final = (0.5, 0.8, 0.9, 0.95)
@@ -83,7 +83,7 @@ class HeldOutNumbers:
             >>> HeldOutNumbers(0.0 * ones, ones, 0.1 + 0.1 * units, units).factor(0.9)
             1.8
         """
-        found = set_threshold(self.score, self.unit, coverage)
+        found = conformal_threshold(self.score, self.unit, coverage)
         if np.isfinite(found):
             return round(found, 6)
         return float(max(self.score.max(), scipy.stats.norm.ppf(0.5 + 0.5 * coverage)))

@@ -18,13 +18,13 @@ of its own q and the q of all, so that both hold; the others take the q of all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpmodels.statistics.conformal import conformal_threshold, groups_needed
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.held_out import HeldOut
 
@@ -73,16 +73,6 @@ class JudgedSets:
     single: float
 
 
-def groups_needed(coverage: float) -> int:
-    """Return by how many groups a coverage can be had.
-
-    Example:
-        >>> groups_needed(0.95)
-        19
-    """
-    return math.ceil(coverage / (1.0 - coverage) - 1e-9)
-
-
 def prediction_sets(held_out: HeldOut, coverage: float) -> PredictionSets:
     """Find the thresholds of prediction sets.
 
@@ -105,32 +95,12 @@ def prediction_sets(held_out: HeldOut, coverage: float) -> PredictionSets:
     score = 1.0 - held_out.probability[np.arange(held_out.truth.size), held_out.truth]
     groups = [np.unique(held_out.unit[held_out.truth == place]).size for place in range(num_classes)]
     own = np.array(groups) >= groups_needed(coverage)
-    largest = np.full(num_classes, set_threshold(score, held_out.unit, coverage))
+    largest = np.full(num_classes, conformal_threshold(score, held_out.unit, coverage))
     for place in np.flatnonzero(own):
         of_class = held_out.truth == place
-        of_this = set_threshold(score[of_class], held_out.unit[of_class], coverage)
+        of_this = conformal_threshold(score[of_class], held_out.unit[of_class], coverage)
         largest[place] = max(largest[place], of_this)
     return PredictionSets(coverage, largest, own)
-
-
-def set_threshold(score: FloatArray, unit: NDArray[np.intp], coverage: float) -> float:
-    """Return the smallest score whose weights sum up to the coverage, infinity where none does.
-
-    Args:
-        score: 1 less the probability of the true class `[N]`.
-        unit: Number of the group of each example `[N]`.
-        coverage: In (0, 1).
-
-    Example:
-        >>> [set_threshold(np.arange(number), np.arange(number), 0.95) for number in (19, 18)]
-        [18.0, inf]
-    """
-    unit = np.unique(unit, return_inverse=True)[1].reshape(-1)
-    sizes = np.bincount(unit)
-    order = np.argsort(score)
-    below = np.cumsum(1.0 / sizes[unit[order]]) / (sizes.size + 1)
-    place = int(np.searchsorted(below, coverage - 1e-9))
-    return float(score[order][place]) if place < score.size else math.inf
 
 
 def judged_sets(sets: PredictionSets, judged: HeldOut) -> JudgedSets:

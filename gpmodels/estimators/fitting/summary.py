@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpmodels.estimators.fitting.engine import FloatArray
 from gpmodels.heads.base import UnitDescription
 from gpmodels.heads.gp import GPHead
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
 
 MAX_FEATURES = 8
 """Most features that the table lists, the most relevant ones first."""
@@ -237,7 +238,8 @@ def _units(
 ) -> tuple[UnitSummary, ...]:
     """Return a summary of each unit in use, in the order of the head's names."""
     target_scale = 1.0 if is_classifier(estimator) else estimator.target_scale_
-    noise = None if head.is_classifier else head.likelihood.noise_variance.numpy()
+    has_noise = isinstance(head.likelihood, GaussianLikelihood)
+    noise = head.likelihood.noise_variance.numpy() if has_noise else None
     shares = head.expert_occupancy()
     summaries = []
     for i, (unit, lengthscales, kl) in enumerate(

@@ -59,6 +59,10 @@ def stored_sparse(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any]]
         **{name.rstrip("_"): bool(getattr(estimator, name)) for name in estimator._learned_flags},
     }
     if not is_classifier(estimator):
+        of_intervals = ("interval_scores", "interval_groups")
+        arrays |= {
+            name: vars(estimator)[f"{name}_"] for name in of_intervals if f"{name}_" in vars(estimator)
+        }
         arrays["target_moments"] = np.array([estimator.target_mean_, estimator.target_scale_])
     return arrays, description
 
@@ -70,6 +74,9 @@ def restored_sparse(cls: type[Estimator], description: Mapping[str, Any], arrays
     estimator.n_features_in_ = len(estimator.input_mean_)
     if not is_classifier(estimator):
         estimator.target_mean_, estimator.target_scale_ = arrays["target_moments"].tolist()
+        if "interval_scores" in arrays:
+            estimator.interval_scores_ = arrays["interval_scores"]
+            estimator.interval_groups_ = arrays["interval_groups"]
     estimator.n_iter_ = description["iterations"]
     if description.get("kept_iteration") is not None:  # earlier files have none
         estimator.kept_iteration_ = description["kept_iteration"]

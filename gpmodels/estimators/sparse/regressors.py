@@ -9,7 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from gpmodels.estimators.fitting.engine import FloatArray
 from gpmodels.estimators.fitting.fitted import all_or_nothing
@@ -23,7 +23,12 @@ from gpmodels.estimators.sparse.base import (
     SparseGPEstimator,
 )
 from gpmodels.estimators.sparse.leave_one_out import LeavesOneOutRegressor
+from gpmodels.estimators.sparse.row_digest import row_digest
 from gpmodels.heads.joint import joint_covariance
+from gpmodels.likelihoods.factory import COUNT_LIKELIHOODS
+from gpmodels.statistics.conformal import conformal_threshold, groups_needed
+
+TARGET_LIKELIHOODS = ("gaussian", *COUNT_LIKELIHOODS)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -61,14 +66,39 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
         y = column_or_1d(y, warn=True).astype(np.float64)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         warn_of_lone_targets(y[weight > 0.0])
+        if self._likelihood() in COUNT_LIKELIHOODS and not np.all(
+            is_count := (y >= 0.0) & (y == np.floor(y))
+        ):
+            raise ValueError(
+                f"likelihood={self._likelihood()!r} is for counts 0, 1, 2, ..., but y has "
+                f"{y[~is_count][0]:g} in row {int(np.argmin(is_count))}, counted from 0. Give counts, or "
+                "take likelihood='gaussian'."
+            )
+        for name in ("interval_scores_", "interval_groups_"):
+            if hasattr(self, name):  # those of an earlier fit
+                delattr(self, name)
         return self._fit(x, y, weight, checked_groups(groups, len(x)), callback)
 
     def _head_settings(self) -> dict[str, Any]:
-        return {**super()._head_settings(), "likelihood": "gaussian"}
+        return {**super()._head_settings(), "likelihood": self._likelihood()}
+
+    def _likelihood(self) -> str:
+        """Return the name of the likelihood, which most regressors have no choice of."""
+        return str(getattr(self, "likelihood", "gaussian"))
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self._likelihood() not in TARGET_LIKELIHOODS:
+            raise ValueError(
+                f"likelihood must be one of {TARGET_LIKELIHOODS}, but is {self._likelihood()!r}."
+            )
 
     def _scaled_targets(self, targets: FloatArray, weight: FloatArray) -> FloatArray:
         mean, scale = weighted_moments(targets[:, None], weight)
-        self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
+        standardises = self._likelihood() == "gaussian"
+        self.target_mean_, self.target_scale_ = (
+            (float(mean[0]), float(scale[0])) if standardises else (0.0, 1.0)
+        )
         return self._targets(targets)
 
     def _targets(self, y: npt.NDArray[Any]) -> FloatArray:
@@ -82,7 +112,8 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
 
         Returns:
             `mean`, `variance` of the noisy target, `latent_variance` of its mean, in the targets'
-            units, and the responsible `expert` (from 0), each `[N]`.
+            units, and the responsible `expert` (from 0), each `[N]`. Of counts the latent function, with its
+            `latent_mean`, is the logarithm of their mean over the mean of the fit's counts.
         """
         outputs = self._outputs(X)
         # In float64, whatever the head computes in: targets may be large beside their deviation.
@@ -91,42 +122,127 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
             outputs[name] = outputs[name] * self.target_scale_**2
         return outputs
 
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean of the target, and on request its standard deviation, noise included.
+    def predict(
+        self, X: Any, return_std: bool = False, *, return_interval: float | None = None
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean of the target, on request with its standard deviation or an interval.
 
         Args:
             X: Inputs, `[N, D]`.
-            return_std: Return `(mean, standard deviation)`.
+            return_std: Return `(mean, standard deviation)`, noise included.
+            return_interval: Return `(mean, interval [N, 2])` whose intervals hold this share of new targets,
+                as the rows given to `conformalize` show.
+
+        Raises:
+            ValueError: Both are asked for, or `conformalize` had too few rows, or groups, for such intervals.
         """
         outputs = self.predict_distribution(X)
+        deviation = np.sqrt(outputs["variance"])
+        if return_interval is None:
+            return (outputs["mean"], deviation) if return_std else outputs["mean"]
         if return_std:
-            return outputs["mean"], np.sqrt(outputs["variance"])
-        return outputs["mean"]
+            raise ValueError("At most one of return_std and return_interval can be requested.")
+        half = self._interval_factor(return_interval) * deviation
+        least = 0.0 if self._likelihood() in COUNT_LIKELIHOODS else -np.inf
+        ends = outputs["mean"] - half, outputs["mean"] + half
+        return outputs["mean"], np.maximum(np.stack(ends, axis=1), least)
+
+    def conformalize(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Find how wide intervals must be, by rows that the fit has not seen; `predict` gives them then.
+
+        An interval reaches as many standard deviations from the mean as the share of these rows that is asked
+        for takes. It then holds a new target with at least this probability, on average over such rows, where
+        new rows are like them: whatever the model gets wrong.
+
+        Args:
+            X: Inputs that were not in `fit`, `[N, D]`.
+            y: Their targets, `[N]`.
+            groups: Group of each row, `[N]`, such as its patient: groups count alike. None: each row is one.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: The rows are those of the fit.
+
+        Source:
+            `gpmodels.statistics.conformal`.
+
+        Example:
+            >>> from sklearn.datasets import load_diabetes
+            >>> X, y = load_diabetes(return_X_y=True)
+            >>> model = SVGPRegressor(num_inducing=10, max_iterations=20).fit(X[:300], y[:300])
+            >>> mean, interval = model.conformalize(X[300:], y[300:]).predict(X[:2], return_interval=0.9)
+            >>> interval.shape
+            (2, 2)
+        """
+        check_is_fitted(self)
+        x, targets = checked_rows(self, X, y, reset=False, dtype=np.float64)
+        targets = column_or_1d(targets).astype(np.float64)
+        if row_digest(x, targets) == getattr(self, "rows_digest_", None):
+            raise ValueError(
+                "These are the rows of the fit, whose errors are smaller than those of new rows. Give rows "
+                "that were held out of the fit."
+            )
+        outputs = self.predict_distribution(x)
+        self.interval_scores_ = np.abs(targets - outputs["mean"]) / np.sqrt(outputs["variance"])
+        of_row = checked_groups(groups, len(x))
+        self.interval_groups_ = np.arange(len(x)) if of_row is None else of_row
+        return self
+
+    def _interval_factor(self, coverage: float) -> float:
+        """Return how many standard deviations from the mean an interval reaches."""
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"return_interval is a share between 0 and 1, such as 0.9, but is {coverage!r}.")
+        if not hasattr(self, "interval_scores_"):
+            raise ValueError(
+                "Intervals follow from rows that the fit has not seen. Call conformalize(X, y) with such "
+                "rows first."
+            )
+        factor = conformal_threshold(self.interval_scores_, self.interval_groups_, coverage)
+        if not np.isfinite(factor):
+            raise ValueError(
+                f"Intervals for a share of {coverage:g} take {groups_needed(coverage)} held-out rows, or "
+                f"groups of them, but conformalize had {len(np.unique(self.interval_groups_))}."
+            )
+        return factor
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class _JointRegressor(_GPRegressor):
     """A regressor of sparse GP units, whose joint posterior is known."""
 
-    def predict(
-        self, X: Any, return_std: bool = False, return_cov: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean of the target, and on request its standard deviation or covariance, noise included.
+    likelihood: str = "gaussian"
 
-        The covariance says how the targets of several rows vary together, which the uncertainty of their sum,
-        mean or maximum needs. Its diagonal is the square of the standard deviation. Memory grows with N².
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        return_interval: float | None = None,
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean of the target, on request with its standard deviation, covariance or an interval.
+
+        All of them include the noise. The covariance says how the targets of several rows vary together,
+        which the uncertainty of their sum, mean or maximum needs. Its diagonal is the square of the standard
+        deviation. Memory grows with N².
 
         Args:
             X: Inputs, `[N, D]`.
             return_std: Return `(mean, standard deviation)`.
-            return_cov: Return `(mean, covariance [N, N])`.
+            return_cov: Return `(mean, covariance [N, N])`; not of counts.
+            return_interval: Return `(mean, interval [N, 2])` whose intervals hold this share of new targets,
+                as the rows given to `conformalize` show.
 
         Raises:
-            ValueError: Both are asked for.
+            ValueError: Several are asked for, `conformalize` had too few rows, or groups, for such intervals,
+                or a covariance of counts is asked for.
         """
         if not return_cov:
-            return super().predict(X, return_std)
-        if return_std:
-            raise ValueError("At most one of return_std and return_cov can be requested.")
+            return super().predict(X, return_std, return_interval=return_interval)
+        if return_std or return_interval is not None:
+            raise ValueError("At most one of return_std, return_cov and return_interval can be requested.")
         outputs, covariance = self._joint(X)
         np.fill_diagonal(covariance, outputs["variance"])
         return outputs["mean"], covariance
@@ -164,6 +280,8 @@ class _JointRegressor(_GPRegressor):
 
     def _joint(self, X: Any) -> tuple[dict[str, npt.NDArray[Any]], FloatArray]:
         """Return `predict_distribution`, and the covariance of the mean of the targets, `[N, N]`."""
+        if self._likelihood() != "gaussian":
+            raise ValueError("Covariances and joint draws are those of likelihood='gaussian', not of counts.")
         outputs = self.predict_distribution(X)
         x = checked_rows(self, X, reset=False, dtype=[np.float64, np.float32])
         engine = self._engine(self.n_features_in_)
@@ -187,6 +305,8 @@ class HGPRegressor(LeavesOneOutRegressor, HierarchicalEstimator, _JointRegressor
         kernel: `"squared_exponential"`, `"matern12"`, `"matern32"`, `"matern52"`, or the kernel of a wide
             network, `"arc_cosine0"`, `"arc_cosine1"`, `"arc_cosine2"`; with one lengthscale for each column.
         kernel_depth: Layers of an arc-cosine kernel.
+        likelihood: `"gaussian"`; or of counts 0, 1, 2, ... `"poisson"`, or `"negative_binomial"`, whose
+            variance may be larger than their mean. `predict` returns the expected count then.
         mean: `"linear"`: the GP corrects a regularised linear layer, whose penalty is chosen by rows, or
             groups, held out; `"none"`: the latent functions have mean zero, as in the thesis.
         lengthscale_spread: How far the lengthscales of a kernel are expected to lie apart: the standard
@@ -211,8 +331,8 @@ class HGPRegressor(LeavesOneOutRegressor, HierarchicalEstimator, _JointRegressor
         log_dir: Folder for TensorBoard.
 
     Attributes:
-        target_mean_: Mean of the targets.
-        target_scale_: Their standard deviation.
+        target_mean_: Mean of the targets, 0 of counts.
+        target_scale_: Their standard deviation, 1 of counts.
         n_experts_: Experts left.
         effective_observations_: How many observations the rows counted as: the number set, what `"auto"`
             found, or N.

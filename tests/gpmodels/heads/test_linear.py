@@ -158,5 +158,5 @@ def test_a_temperature_widens_what_is_said_of_real_targets():
 def test_subclasses_may_know_no_real_targets():
     with pytest.raises(ValueError, match="LaplaceHead is for classes alone; take LinearHead"):
         LaplaceHead(likelihood="gaussian")
-    with pytest.raises(ValueError, match="likelihood must be None for classes, or one of .'gaussian', 'poisson'"):
+    with pytest.raises(ValueError, match=r"must be None for classes, or one of \('gaussian', 'poisson'"):
         LinearHead(likelihood="bernoulli")

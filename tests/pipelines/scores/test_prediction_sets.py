@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.simulated_classes import simulated
+from gpmodels.statistics.conformal import groups_needed
 from pipelines.scores.held_out import HeldOut
-from pipelines.scores.prediction_sets import groups_needed, judged_sets, prediction_sets, set_text
+from pipelines.scores.prediction_sets import judged_sets, prediction_sets, set_text
 
 
 @pytest.mark.parametrize("groups", [None, 60])
