@@ -23,6 +23,7 @@ from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.dropout.settings import DropoutSettings
 from gpmodels.heads.settings import SVGPSettings
 from gpmodels.hgp.settings import HGPSettings, VMGPSettings
+from gpmodels.likelihoods.names import TARGET_LIKELIHOODS
 from gpmodels.random_features.settings import RandomFeatureSettings
 from gpmodels.sngp.settings import SNGPSettings
 from gpmodels.svdkl.settings import SVDKLSettings
@@ -242,7 +243,7 @@ def _maker(
     def make(given: Any, task: HeadTask) -> Head:
         arguments = {key: getattr(given, key) for key in of_settings}
         arguments |= {key: getattr(task, key) for key in of_task}
-        if task.likelihood == "gaussian":  # of classes many heads have one likelihood alone
+        if task.likelihood in TARGET_LIKELIHOODS:  # of classes many heads have one likelihood alone
             arguments["likelihood"] = task.likelihood
         return head_class()(**arguments, name=name)
 

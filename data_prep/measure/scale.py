@@ -21,7 +21,7 @@ class TargetScale(BaseModel):
 
     Attributes:
         unit: Unit of the numbers; empty without one.
-        transform: `"log"` takes log(y + offset).
+        transform: `"log"` takes log(y + offset); `"count"` leaves counts as they are, for models of counts.
         offset: Added before the logarithm: half of the least positive number where there are zeros, else 0.
         centre: Mean of the transformed numbers.
         spread: Their standard deviation.
@@ -32,7 +32,7 @@ class TargetScale(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     unit: str = ""
-    transform: Literal["none", "log"] = "none"
+    transform: Literal["none", "log", "count"] = "none"
     offset: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     centre: float = Field(allow_inf_nan=False)
     spread: float = Field(gt=0, allow_inf_nan=False)
@@ -57,6 +57,8 @@ class TargetScale(BaseModel):
             [1.0, 4.0]
         """
         plain = self.centre + self.spread * standardised
+        if self.transform == "count":
+            return np.maximum(plain, 0.0)
         return np.exp(plain) - self.offset if self.transform == "log" else plain
 
     def log_slope(self, standardised: FloatArray) -> FloatArray:
@@ -67,7 +69,7 @@ class TargetScale(BaseModel):
     def moments(self, mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation in the unit of standardised normal predictions."""
         plain, spread = self.centre + self.spread * mean, self.spread * deviation
-        if self.transform == "none":
+        if self.transform != "log":
             return plain, spread
         variance = np.square(spread)
         middle = np.exp(plain + 0.5 * variance)
@@ -76,11 +78,37 @@ class TargetScale(BaseModel):
     def in_words(self) -> str:
         """Return in words what is done to the numbers."""
         of_unit = f" {self.unit}" if self.unit else ""
+        if self.transform == "count":
+            return "counts, as they are"
         if self.transform == "none":
             return f"standardised: mean {self.centre:.4g}{of_unit}, deviation {self.spread:.4g}{of_unit}"
         added = f" + {self.offset:.4g}" if self.offset else ""
         moments = f"mean {self.centre:.4g}, deviation {self.spread:.4g}"
         return f"log(value{added}), for they are skewed; then standardised: {moments}"
+
+
+def count_scale(values: FloatArray, unit: str = "") -> TargetScale:
+    """Return the scale that leaves counts as they are.
+
+    Args:
+        values: All numbers that are to be learned or judged.
+        unit: Of the numbers.
+
+    Raises:
+        ValueError: One is no count.
+
+    Example:
+        >>> count_scale(np.array([0.0, 12.0])).standardised(np.array([12.0])).tolist()
+        [12.0]
+    """
+    wrong = values[(values < 0.0) | (values != np.floor(values))]
+    if wrong.size:
+        raise ValueError(
+            f"found the number {wrong[0]:g}, which is no count (0, 1, 2, ...). Leave such images out, or "
+            "train with --set likelihood=gaussian"
+        )
+    largest = float(np.finfo(np.float32).max)
+    return TargetScale(unit=unit, transform="count", centre=0.0, spread=1.0, lowest=0.0, highest=largest)
 
 
 def find_scale(

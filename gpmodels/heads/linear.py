@@ -11,7 +11,8 @@ import tensorflow as tf
 from gpmodels.heads.base import Head, Latent, Readout
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
-from gpmodels.likelihoods.factory import COUNT_LIKELIHOODS, make_likelihood
+from gpmodels.likelihoods.factory import make_likelihood
+from gpmodels.likelihoods.names import TARGET_LIKELIHOODS
 from gpmodels.likelihoods.probit import bernoulli_entropy
 from gpmodels.units.counts import check_counts
 
@@ -58,7 +59,7 @@ class LinearHead(Head):
         ['latent_variance', 'mean', 'variance']
     """
 
-    likelihoods: ClassVar[tuple[str, ...]] = ("gaussian", *COUNT_LIKELIHOODS)
+    likelihoods: ClassVar[tuple[str, ...]] = TARGET_LIKELIHOODS
 
     def __init__(
         self, *, num_classes: int = 2, likelihood: str | None = None, dtype: Any = None, **kwargs: Any

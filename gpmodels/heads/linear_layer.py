@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.layer_posterior import layer_covariance, left_out_variance
 from gpmodels.likelihoods.counts import CountLikelihood
-from gpmodels.likelihoods.factory import COUNT_LIKELIHOODS
+from gpmodels.likelihoods.names import TARGET_LIKELIHOODS
 from gpmodels.statistics.effective_sample import effective_fraction
 from gpmodels.units.linear_mean import as_latents
 from gpmodels.units.weight_posterior import WeightCovariance
@@ -158,7 +158,7 @@ def fit_linear_layer(
         groups: Group of each row, `[N]`; None where each is its own.
         uncertain: Whether q(w) is asked for, of a classifier with one layer for all classes.
     """
-    if likelihood in ("gaussian", *COUNT_LIKELIHOODS):
+    if likelihood in TARGET_LIKELIHOODS:
         return _fitted(rows, fold, _ridge_path, _squared_errors)
     if num_classes > 2 and likelihood == "noisy_probit":  # one class against the rest, each with its layer
         layers = []

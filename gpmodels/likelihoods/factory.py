@@ -4,12 +4,11 @@ from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.counts import NegativeBinomialLikelihood, PoissonLikelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.likelihoods.logistic import LogisticLikelihood
+from gpmodels.likelihoods.names import COUNT_LIKELIHOODS
 from gpmodels.likelihoods.noisy_probit import NoisyProbitLikelihood
 from gpmodels.likelihoods.probit import ProbitLikelihood
 from gpmodels.likelihoods.robust_max import RobustMaxLikelihood
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
-
-COUNT_LIKELIHOODS = ("poisson", "negative_binomial")
 
 LIKELIHOODS = (
     "bernoulli",

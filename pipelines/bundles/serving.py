@@ -177,6 +177,8 @@ class NumberServer(ImageServer):
                 "sd": middle * tf.sqrt(tf.math.expm1(tf.square(deviation))),
             }
             ends = {name: tf.exp(end) - scale.offset for name, end in ends.items()}
+        if scale.transform == "count":
+            ends = {name: tf.maximum(end, 0.0) for name, end in ends.items()}
         kept = {name: value for name, value in outputs.items() if name == "familiarity"}
         return {**found, **ends, **kept}
 

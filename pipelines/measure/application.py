@@ -16,7 +16,7 @@ from data_prep.errors import InputError
 from data_prep.files.depth import read_at_levels
 from data_prep.files.fitting import fit_image
 from data_prep.measure.manifest import MeasureManifest
-from data_prep.measure.scale import find_scale
+from data_prep.measure.scale import count_scale, find_scale
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
@@ -53,9 +53,12 @@ def encoded(
     if run_folder is None:
         splits = manifest_splits(manifest, fold=settings.fold, selection_fraction=settings.selection_fraction)
         learned = np.array([one.value for one in manifest.select(splits.train)])  # type: ignore[attr-defined]
-        least = min(one.value for one in manifest.examples)
+        values = np.array([one.value for one in manifest.examples])
         try:
-            scale = find_scale(learned, settings.transform, manifest.unit, least=least)
+            if settings.likelihood == "gaussian":
+                scale = find_scale(learned, settings.transform, manifest.unit, least=values.min())
+            else:
+                scale = count_scale(values, manifest.unit)
         except ValueError as error:
             raise InputError(f"{data.folder} cannot be trained on: {error}.") from error
         console.print(f"Numbers are learned as {scale.in_words()}", markup=False)
@@ -83,7 +86,15 @@ def require_numbers(data: MeasureData, model: Path, run: MeasureRun) -> None:
             f"{data.folder} has numbers in {mine}, but {model} was trained on {theirs}. Convert them, or "
             "prepare with --unit where only the name differs."
         )
-    least = min(one.value for one in data.manifest.examples)
+    values = np.array([one.value for one in data.manifest.examples])
+    least = values.min()
+    if run.scale.transform == "count":
+        try:
+            count_scale(values)
+        except ValueError as error:
+            raise InputError(
+                f"{data.folder} cannot be judged by {model}, which learned counts: {error}."
+            ) from error
     if run.scale.transform == "log" and least + run.scale.offset <= 0.0:
         raise InputError(
             f"{data.folder} has the number {least:g}, but {model} learned logarithms of positive numbers. "
@@ -103,7 +114,7 @@ _ON_IMAGES: Application[MeasureData, TrainSettings, MeasureRun] = Application(
     title="Images by number",
     settings=TrainSettings,
     run=MeasureRun,
-    fixed_settings=("network", "augmentation", "steps_per_epoch", "transform"),
+    fixed_settings=("network", "augmentation", "steps_per_epoch", "likelihood", "transform"),
     fixed_gp_settings=(),
     inputs=Inputs(
         open=partial(open_images, manifest=MeasureManifest),
@@ -113,7 +124,7 @@ _ON_IMAGES: Application[MeasureData, TrainSettings, MeasureRun] = Application(
         facts=(number_facts, fit_facts),
         fitting=(require_size, require_numbers, require_fit),
     ),
-    network=replace(IMAGE_NETWORK, likelihood=lambda _: "gaussian"),
+    network=replace(IMAGE_NETWORK, likelihood=lambda settings: settings.likelihood),
     judge=NumberJudge(),
     deployment=ClassDeployment(
         application=APPLICATION,

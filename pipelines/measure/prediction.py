@@ -104,8 +104,10 @@ class NumberPredictor:
         if scale.transform == "log":  # 32 bits may round the lower end to where there is no logarithm
             ends = np.maximum(ends, np.nextafter(np.float32(-scale.offset), np.float32(np.inf)))
         ends = scale.transformed(ends)
-        half = 0.5 * self.widening * (ends[1] - ends[0])
-        plain = (np.array([ends.mean() - half, ends.mean() + half]) - scale.centre) / scale.spread
+        # The lower end of a count's interval may be cut at 0.
+        middle = float(outputs["mean"]) if scale.transform == "count" else ends.mean()
+        half = self.widening * (ends[1] - middle)
+        plain = (np.array([middle - half, middle + half]) - scale.centre) / scale.spread
         lower, upper = scale.in_unit(plain).tolist()
         is_wide = self.max_width is not None and upper - lower > self.max_width
         sd = float(outputs["sd"])

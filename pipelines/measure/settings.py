@@ -1,6 +1,6 @@
 """Settings of the steps for images with one number each, and what a run writes down; no TensorFlow here."""
 
-from typing import ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -26,6 +26,10 @@ APPLICATION: Final = "measure"
 
 HEADS: Final = ("linear", "ridge_linear", "svgp", "autogp", "hgp", "random_features", "deep_gp", "dfgp")
 """Heads that know numbers."""
+
+
+COUNT_HEADS: Final = tuple(name for name in HEADS if name not in ("ridge_linear", "dfgp"))
+"""Heads that know counts."""
 
 
 class MeasureRun(TrunkRun):
@@ -56,22 +60,45 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
         description="Feature extractor: efficientnet_lite0 or another trunk that learned from photographs, "
         "or one that begins with nothing: FE1 or FE2 for small images, or DenseNet-40, slower.",
     )
+    likelihood: Literal["gaussian", "poisson", "negative_binomial"] = Field(
+        default="gaussian",
+        description="Distribution of a number about what the image shows: gaussian; or of counts poisson, "
+        "whose variance is their mean, or negative_binomial, whose variance may be larger. Counts have the heads "
+        f"{', '.join(COUNT_HEADS)}.",
+    )
     transform: Literal["auto", "none", "log"] = Field(
         default="auto",
         description="What is learned: the number, or its logarithm. auto takes the logarithm of numbers from "
-        "0 on whose largest ones are far from the others.",
+        "0 on whose largest ones are far from the others. Counts are learned as they are.",
     )
     augmentation: LabelledAugmentation | None = Field(
         default=LabelledAugmentation(rotation=10.0),
         description="Random changes of the training images; null for none.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _default_heads(cls, given: Any) -> Any:
+        """Take the default heads that know counts."""
+        is_of_counts = isinstance(given, dict) and given.get("likelihood", "gaussian") != "gaussian"
+        return {"heads": ("linear", "svgp", "hgp"), **given} if is_of_counts else given
+
     @model_validator(mode="after")
     def _check_numbers(self) -> Self:
+        of_counts = self.likelihood != "gaussian"
+        if of_counts and self.transform == "log":
+            raise ValueError(
+                f"transform: log is for likelihood gaussian, but that is {self.likelihood}, which learns "
+                "counts as they are. Leave one of them out"
+            )
         for name in self.heads:
             if name not in HEADS:
                 raise ValueError(
                     f"heads: {name} is for classes, not for numbers. Choose of {', '.join(HEADS)}"
+                )
+            if of_counts and name not in COUNT_HEADS:
+                raise ValueError(
+                    f"heads: {name} is for likelihood gaussian. Choose of {', '.join(COUNT_HEADS)} for counts"
                 )
         return self
 

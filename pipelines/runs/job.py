@@ -9,6 +9,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.splits.divide import Splits, manifest_splits
+from gpmodels.likelihoods.names import TARGET_LIKELIHOODS
 from pipelines.command.config import CONFIG_NAME, load_settings
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.description import load_run
@@ -53,7 +54,7 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
     @property
     def has_real_targets(self) -> bool:
         """Whether the truths are numbers and not classes."""
-        return self.application.network.likelihood_of(self.settings) == "gaussian"
+        return self.application.network.likelihood_of(self.settings) in TARGET_LIKELIHOODS
 
     @property
     def nll_title(self) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpmodels import HybridModel
 from gpmodels.statistics.effective_sample import effective_fraction, effective_observations
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
+from pipelines.scores.counts import count_distribution
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.numbers import HeldOutNumbers
 from pipelines.scores.pool_calibration import at_temperature, pool_logits
@@ -100,6 +101,20 @@ class SelectedNumbers(SelectedPoints):
         return HeldOutNumbers(mean, temperature * np.sqrt(variance), truth, groups[self.examples])
 
 
+class SelectedCounts(SelectedNumbers):
+    """Predictions of counts, of expected counts and variances."""
+
+    def losses(self, temperature: float) -> FloatArray:
+        """Return the negative log-likelihood of each point `[N]`, the deviation times a temperature, nats."""
+        mean, variance = self.logits.astype(np.float64).T
+        found = count_distribution(mean, temperature**2 * variance)
+        return np.asarray(np.minimum(-found.logpmf(self.labels.astype(np.float64)), _LARGEST_LOSS))
+
+    def temperature(self, groups: NDArray[np.intp]) -> float:
+        """Return the temperature that numbers have, no less than 1: counts vary as Poisson's at least."""
+        return max(super().temperature(groups), 1.0)
+
+
 def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoints:
     """Return the predictions of a model for some examples.
 
@@ -120,7 +135,8 @@ def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoi
         weights.append(weight[0].numpy().ravel() if weight else np.ones(flat_label.size, np.float32))
         sizes += [flat_label.size // label.shape[0]] * label.shape[0]
     examples = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    kind = SelectedPoints if model.head.is_classifier else SelectedNumbers
+    of_targets = SelectedNumbers if model.head.standardises_targets else SelectedCounts
+    kind = SelectedPoints if model.head.is_classifier else of_targets
     return kind(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights), examples)
 
 

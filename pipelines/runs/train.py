@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 from rich.console import Console
 
 from data_prep.errors import InputError
@@ -354,6 +355,10 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             for source in self.sources:  # scales and components are of all that the heads learn from
                 examples = examples.concatenate(source.batches())
             start(model.network, self.job.settings, examples)
+        if self.job.has_real_targets:  # counts are learned as times their mean
+            examples = self.job.data.manifest.select(self.job.splits.train)
+            targets = np.array([example.target for example in examples])
+            model.head.initialize_from_labels(np.zeros([len(targets), 0]), targets)
         self._stage(PRETRAINING, model)
 
     def _count_observations(self, pretrained: HybridModel) -> None:

@@ -1,4 +1,4 @@
-"""Scores of predicted numbers with normal or log-normal distributions, and intervals by held-out groups.
+"""Scores of predicted numbers with normal, log-normal or count distributions, and intervals by groups.
 
 Source:
     Gneiting and Raftery (2007), Strictly proper scoring rules, equation (20), for the CRPS of a normal
@@ -23,6 +23,7 @@ from data_prep.files.arrays import read_arrays
 from data_prep.files.atomic import atomic_file
 from data_prep.measure.scale import TargetScale
 from gpmodels.statistics.conformal import conformal_threshold
+from pipelines.scores.counts import count_scores
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio, stack_rows
 from pipelines.scores.results import Measured, MethodResult
 
@@ -124,7 +125,8 @@ class NumberRecord:
         group: Of the example.
         scale: How numbers are standardised.
         row: What the scores are computed from, in the unit of the numbers; `lower` and `upper` are the ends
-            of the interval of each of `COVERAGES`, `pit` says in which tenth of the prediction the truth is.
+            of the interval of each of `COVERAGES`, `pit` says in which tenth of the prediction the truth
+            is, of a count what share of it is in each.
     """
 
     name: str
@@ -163,6 +165,9 @@ def number_record(
         crps = np.exp(plain) * (2.0 * below - 1.0) - 2.0 * np.exp(centre + 0.5 * spread**2) * tails
     else:
         crps = spread * (z * (2.0 * below - 1.0) + 2.0 * scipy.stats.norm.pdf(z) - 1.0 / np.sqrt(np.pi))
+    pit = np.arange(_PIT_BINS) == min(int(below * _PIT_BINS), _PIT_BINS - 1)
+    if scale.transform == "count":
+        nll, crps, pit = count_scores(mean, deviation**2, value, _PIT_BINS)
     half = deviation * np.asarray(factors)
     lower, upper = scale.in_unit(mean - half), scale.in_unit(mean + half)
     predicted = float(scale.moments(np.asarray(mean), np.asarray(deviation))[0])
@@ -178,7 +183,7 @@ def number_record(
         "covered": (lower <= value) & (value <= upper),
         "lower": lower,
         "upper": upper,
-        "pit": np.arange(_PIT_BINS) == min(int(below * _PIT_BINS), _PIT_BINS - 1),
+        "pit": pit,
     }
     return NumberRecord(name, group, scale, row)
 

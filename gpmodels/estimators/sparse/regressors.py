@@ -25,10 +25,8 @@ from gpmodels.estimators.sparse.base import (
 from gpmodels.estimators.sparse.leave_one_out import LeavesOneOutRegressor
 from gpmodels.estimators.sparse.row_digest import row_digest
 from gpmodels.heads.joint import joint_covariance
-from gpmodels.likelihoods.factory import COUNT_LIKELIHOODS
+from gpmodels.likelihoods.names import COUNT_LIKELIHOODS, TARGET_LIKELIHOODS
 from gpmodels.statistics.conformal import conformal_threshold, groups_needed
-
-TARGET_LIKELIHOODS = ("gaussian", *COUNT_LIKELIHOODS)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

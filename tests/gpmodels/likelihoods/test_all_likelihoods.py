@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpmodels.likelihoods.base import Likelihood
-from gpmodels.likelihoods.factory import COUNT_LIKELIHOODS, LIKELIHOODS, make_likelihood
+from gpmodels.likelihoods.factory import LIKELIHOODS, make_likelihood
+from gpmodels.likelihoods.names import COUNT_LIKELIHOODS
 
 NUM_CLASSES = {
     "bernoulli": 2,

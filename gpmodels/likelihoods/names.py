@@ -1,0 +1,8 @@
+"""Names of the likelihoods of targets, for those who read them without TensorFlow."""
+
+from typing import Final
+
+COUNT_LIKELIHOODS: Final = ("poisson", "negative_binomial")
+
+TARGET_LIKELIHOODS: Final = ("gaussian", *COUNT_LIKELIHOODS)
+"""Likelihoods of real targets and of counts; all others are of classes."""
