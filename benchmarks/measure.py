@@ -154,17 +154,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=SETS)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument(
-        "--likelihood", default="gaussian", help="Or poisson, or negative_binomial, of counts."
-    )
+    parser.add_argument("--likelihood", default="gaussian", help="Of counts: poisson, negative_binomial.")
     parser.add_argument("--no-folds", action="store_true", help="Without out-of-fold heads.")
     given = parser.parse_args()
     settings = TrainSettings(out_of_fold=not given.no_folds, likelihood=given.likelihood)
     of_counts = "" if given.likelihood == "gaussian" else f"_{given.likelihood}"
     for name in [given.only] if given.only else SETS:
         rows = [row for seed in range(given.seeds) for row in judged_set(name, given.data, seed, settings)]
-        title = f"Numbers of {name}{of_counts}, {given.seeds} splits{', without out-of-fold heads' * given.no_folds}"
-        write_results(given.out / f"{name}{of_counts}", title=title, rows=rows, host=host())
+        of = f"{name}{of_counts}"
+        title = f"Numbers of {of}, {given.seeds} splits{', without out-of-fold heads' * given.no_folds}"
+        write_results(given.out / of, title=title, rows=rows, host=host())
 
 
 if __name__ == "__main__":

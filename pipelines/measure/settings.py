@@ -63,8 +63,8 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
     likelihood: Literal["gaussian", "poisson", "negative_binomial"] = Field(
         default="gaussian",
         description="Distribution of a number about what the image shows: gaussian; or of counts poisson, "
-        "whose variance is their mean, or negative_binomial, whose variance may be larger. Counts have the heads "
-        f"{', '.join(COUNT_HEADS)}.",
+        "whose variance is their mean, or negative_binomial, whose variance may be larger; of the heads "
+        f"{', '.join(COUNT_HEADS)} know counts.",
     )
     transform: Literal["auto", "none", "log"] = Field(
         default="auto",
@@ -81,7 +81,7 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
     def _default_heads(cls, given: Any) -> Any:
         """Take the default heads that know counts."""
         is_of_counts = isinstance(given, dict) and given.get("likelihood", "gaussian") != "gaussian"
-        return {"heads": ("linear", "svgp", "hgp"), **given} if is_of_counts else given
+        return {"heads": ["linear", "svgp", "hgp"], **given} if is_of_counts else given
 
     @model_validator(mode="after")
     def _check_numbers(self) -> Self:

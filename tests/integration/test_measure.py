@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from tensorflow.python.framework.config import disable_op_determinism
@@ -107,3 +108,57 @@ def test_predictions_are_in_the_unit_and_documented(way):
         re.findall(r"`\w+`", PAGE)
     )
     assert list((folder / "run" / "tensorboard").glob("*/events*"))
+
+
+def test_counts_go_all_the_way(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = ["image,value"]
+    for number in range(260):
+        count, picture = int(rng.integers(0, 13)), rng.normal(60.0, 6.0, (48, 48))
+        for y, x in rng.integers(4, 44, (count, 2)):
+            picture[y - 2 : y + 3, x - 2 : x + 3] += 110.0
+        folder = Path("new" if number >= 240 else "spots")
+        folder.mkdir(exist_ok=True)
+        cv2.imwrite(str(folder / f"{number:03d}.png"), np.clip(picture, 0, 255).astype(np.uint8))
+        if number < 240:
+            rows.append(f"{number:03d}.png,{count}")
+    Path("counts.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    settings = {**TINY, "heads": "[linear, svgp]", "network": "FE1", "likelihood": "negative_binomial"}
+    try:
+        run(
+            "measure",
+            "prepare",
+            "--images",
+            "spots",
+            "--table",
+            "counts.csv",
+            "--out",
+            "prepared",
+            "--size",
+            "48x48",
+        )
+        sets = [text for key, value in settings.items() for text in ("--set", f"{key}={value}")]
+        said = run(
+            "measure", "train", "--data", "prepared", "--out", "run", *sets, "--set", "pretraining_epochs=8"
+        )
+        run("measure", "evaluate", "--data", "prepared", "--model", "run", "--out", "evaluation")
+    finally:
+        disable_op_determinism()
+    assert "Numbers are learned as counts, as they are" in said
+    metrics = json.loads(Path("evaluation/metrics.json").read_text(encoding="utf-8"))
+    chosen = metrics["methods"][metrics["chosen"]]["scores"]
+    assert chosen["r2"] > 0.5
+    assert chosen["nll"] < 2.5  # that of the shares of the counts is log 13, 2.56
+    run("measure", "export", "--model", "run", "--out", "bundle", "--metrics", "evaluation/metrics.json")
+    assert "is good" in run("verify", "bundle")
+    run("measure", "predict", "--model", "bundle", "--input", "new", "--out", "predictions")
+    with Path("predictions/predictions.csv").open(newline="", encoding="utf-8") as file:
+        found = [
+            {key: float(row[key]) for key in ("mean", "sd", "lower", "upper")} for row in csv.DictReader(file)
+        ]
+    assert len(found) == 20
+    assert min(row["lower"] for row in found) == 0.0
+    assert all(
+        row["lower"] < row["mean"] < row["upper"] and row["sd"] ** 2 > 0.99 * row["mean"] for row in found
+    )

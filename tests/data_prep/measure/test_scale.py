@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data_prep.measure.scale import find_scale
+from data_prep.measure.scale import count_scale, find_scale
 
 RNG = np.random.default_rng(0)
 NORMAL, SKEWED = RNG.normal(40.0, 3.0, 300), np.exp(RNG.normal(1.0, 0.8, 300))
@@ -82,3 +82,15 @@ def test_numbers_to_be_judged_have_a_logarithm_too():
 def test_numbers_without_a_scale_are_refused(values, transform, said):
     with pytest.raises(ValueError, match=said):
         find_scale(values, transform)
+
+
+def test_counts_stay_what_they_are_and_nothing_else_is_one():
+    scale = count_scale(np.array([0.0, 3.0, 9.0]), "cells")
+    values = np.array([0.0, 3.0, 1e7])
+    np.testing.assert_array_equal(scale.standardised(values), values)
+    np.testing.assert_array_equal(scale.in_unit(np.array([-2.0, 4.5])), [0.0, 4.5])
+    assert scale.moments(np.array([4.0]), np.array([2.0])) == ([4.0], [2.0])
+    np.testing.assert_array_equal(scale.log_slope(values), 0.0)
+    for wrong in (-1.0, 0.5):
+        with pytest.raises(ValueError, match=rf"the number {wrong:g}, which is no count"):
+            count_scale(np.array([1.0, wrong]))

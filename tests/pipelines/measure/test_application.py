@@ -19,7 +19,7 @@ from data_prep.splits.divide import manifest_splits
 from gpmodels.registry import HeadTask, head_family
 from pipelines.bundles.serving import NumberServer
 from pipelines.measure.application import MEASURE
-from pipelines.measure.settings import HEADS, MeasureRun, TrainSettings
+from pipelines.measure.settings import COUNT_HEADS, HEADS, MeasureRun, TrainSettings
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.numbers import NORMAL_FACTORS
@@ -113,6 +113,55 @@ def test_equal_numbers_to_train_on_are_refused(prepared):
         MEASURE.inputs.encoded(same, SETTINGS, None, Console(quiet=True))
 
 
+COUNTS = TrainSettings(network="FE1", likelihood="poisson", num_experts=2)
+
+
+def counted(prepared: Path, value: float = 7.0):
+    """The prepared images with counts, the first of another value."""
+    data = MEASURE.inputs.open(prepared)
+    values = [value, *range(1, len(data.manifest.examples))]
+    examples = tuple(
+        one.model_copy(update={"value": float(count)})
+        for one, count in zip(data.manifest.examples, values, strict=True)
+    )
+    return replace(data, manifest=data.manifest.model_copy(update={"examples": examples}))
+
+
+def test_counts_are_learned_as_they_are(prepared):
+    data = MEASURE.inputs.encoded(counted(prepared), COUNTS, None, Console(quiet=True))
+    assert [one.target for one in data.manifest.examples] == [7.0, *range(1, 40)]
+    assert data.manifest.scale.in_words() == "counts, as they are"
+    run = run_of(data)
+    MEASURE.inputs.require_fitting(data, Path("run"), run)
+    with pytest.raises(InputError, match=r"cannot be judged by run, .* the number 2.5, which is no count"):
+        MEASURE.inputs.require_fitting(counted(prepared, 2.5), Path("run"), run)
+
+
+@pytest.mark.parametrize("value", [-1.0, 2.5])
+def test_what_is_no_count_is_refused_in_training(prepared, value):
+    with pytest.raises(InputError, match=rf"cannot be trained on: found the number {value:g}, which is no"):
+        MEASURE.inputs.encoded(counted(prepared, value), COUNTS, None, Console(quiet=True))
+
+
+def test_counts_have_heads_of_their_own():
+    assert COUNTS.heads == ("linear", "svgp", "hgp")
+    with pytest.raises(
+        ValidationError, match=r"ridge_linear is for likelihood gaussian. Choose of linear, svgp"
+    ):
+        TrainSettings(likelihood="poisson", heads=("linear", "ridge_linear"))
+    with pytest.raises(
+        ValidationError, match="transform: log is for likelihood gaussian, but that is poisson"
+    ):
+        TrainSettings(likelihood="poisson", transform="log")
+
+
+@pytest.mark.parametrize("name", COUNT_HEADS)
+def test_every_head_that_is_offered_knows_counts(name):
+    head = head_family(name).make(head_family(name).settings_of(COUNTS), HeadTask(2, "negative_binomial"))
+    head.build((None, 3))
+    assert sorted(head(tf.zeros([2, 3]))) == ["latent_mean", "latent_variance", "mean", "variance"]
+
+
 @pytest.mark.parametrize("name", HEADS)
 def test_every_head_that_is_offered_knows_numbers(name):
     head = head_family(name).make(head_family(name).settings_of(SETTINGS), HeadTask(2, "gaussian"))
@@ -125,7 +174,7 @@ def test_a_head_for_classes_is_refused():
         TrainSettings(heads=("linear", "laplace"))
 
 
-@pytest.mark.parametrize("transform", ["none", "log"])
+@pytest.mark.parametrize("transform", ["none", "log", "count"])
 def test_a_bundle_answers_as_the_judge_in_the_unit(transform):
     scale = TargetScale(unit="mm", transform=transform, centre=1.0, spread=0.5, lowest=0.1, highest=9.0)
     said = {"mean": tf.constant([0.4]), "variance": tf.constant([0.25]), "familiarity": tf.constant([1.0])}

@@ -45,9 +45,14 @@ def metadata_of(scale: TargetScale) -> SimpleNamespace:
 
 
 def line_of(
-    bundle: Path, scale: TargetScale = SCALE, sd: float = 0.5, lower: float = 9.0, **settings: object
+    bundle: Path,
+    scale: TargetScale = SCALE,
+    sd: float = 0.5,
+    lower: float = 9.0,
+    upper: float = 12.0,
+    **settings: object,
 ) -> NumberPrediction:
-    said = {"mean": 10.0, "sd": sd, "lower": lower, "upper": 12.0, "familiarity": 0.5}
+    said = {"mean": 10.0, "sd": sd, "lower": lower, "upper": upper, "familiarity": 0.5}
     predictor = make_predictor(
         lambda **_: {name: tf.constant([value]) for name, value in said.items()},
         metadata_of(scale),
@@ -73,6 +78,15 @@ def test_another_coverage_has_another_width(bundle):
     assert 0.5 * (line.upper + line.lower) == pytest.approx(10.5)
     logarithm = line_of(bundle, SCALE.model_copy(update={"transform": "log"}), coverage=0.5)
     assert logarithm.upper * logarithm.lower == pytest.approx(9.0 * 12.0)
+
+
+def test_an_interval_of_a_count_widens_about_its_mean_and_ends_at_zero(bundle):
+    scale = SCALE.model_copy(update={"transform": "count", "centre": 0.0, "spread": 1.0})
+    held_out = HeldOutNumbers.read(bundle / HELD_OUT)
+    line = line_of(bundle, scale, lower=8.0, coverage=0.5)
+    half = 2.0 * held_out.factor(0.5) / held_out.factor(0.9)
+    assert (line.lower, line.upper) == pytest.approx((10.0 - half, 10.0 + half))
+    assert line_of(bundle, scale, lower=0.0, upper=25.0).lower == 0.0
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.1, 0.5])

@@ -9,6 +9,7 @@ import scipy.special
 from sklearn.metrics import log_loss
 
 from pipelines.runs.selection import (
+    SelectedCounts,
     SelectedNumbers,
     SelectedPoints,
     group_losses,
@@ -16,6 +17,7 @@ from pipelines.runs.selection import (
     selection_temperature,
     usable_pools,
 )
+from pipelines.scores.counts import count_distribution
 from pipelines.scores.pool_calibration import at_temperature
 
 
@@ -106,6 +108,20 @@ def test_one_group_of_numbers_moves_the_temperature_a_little():
     points, _ = numbers(0.5, 4)
     together = selection_temperature(points, groups=["one"] * len(points.labels))
     assert 1.0 < together < selection_temperature(points, groups=[str(i) for i in range(len(points.labels))])
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(4.0, 2.0), (0.25, 1.0)])
+def test_counts_vary_as_poissons_at_least(ratio, expected):
+    """Of counts that vary less a smaller deviation would be no distribution of counts."""
+    rng = np.random.default_rng(0)
+    mean = np.full(400, 60.0)
+    truth = np.round(mean + np.sqrt(ratio * mean) * rng.normal(size=400))
+    logits = np.stack([mean, mean], axis=1)
+    points = SelectedCounts(logits, truth, np.ones(400), np.arange(400, dtype=np.int32))
+    temperature = selection_temperature(points, groups=[str(number) for number in range(400)])
+    assert temperature == pytest.approx(expected, rel=0.1)
+    expected_losses = -count_distribution(mean, temperature**2 * mean).logpmf(truth)
+    np.testing.assert_allclose(points.losses(temperature), np.minimum(expected_losses, 15.9424), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("deviation", "expected"), [(0.5, 1.0), (1.5, 1.5), (4.0, 4.0)])
