@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, model_validator
 
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.measure.scale import TargetScale
@@ -78,10 +78,12 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_heads(cls, given: Any) -> Any:
+    def _default_heads(cls, given: Any, info: ValidationInfo) -> Any:
         """Take the default heads that know counts."""
-        is_of_counts = isinstance(given, dict) and given.get("likelihood", "gaussian") != "gaussian"
-        return {"heads": ["linear", "svgp", "hgp"], **given} if is_of_counts else given
+        if not isinstance(given, dict) or given.get("likelihood", "gaussian") == "gaussian":
+            return given
+        heads = ("linear", "svgp", "hgp")
+        return {"heads": list(heads) if info.mode == "json" else heads, **given}
 
     @model_validator(mode="after")
     def _check_numbers(self) -> Self:
