@@ -1,8 +1,8 @@
 """Settings of the steps for images with one number each, and what a run writes down; no TensorFlow here."""
 
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.measure.scale import TargetScale
@@ -76,15 +76,6 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
         description="Random changes of the training images; null for none.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _default_heads(cls, given: Any, info: ValidationInfo) -> Any:
-        """Take the default heads that know counts."""
-        if not isinstance(given, dict) or given.get("likelihood", "gaussian") == "gaussian":
-            return given
-        heads = ("linear", "svgp", "hgp")
-        return {"heads": list(heads) if info.mode == "json" else heads, **given}
-
     @model_validator(mode="after")
     def _check_numbers(self) -> Self:
         of_counts = self.likelihood != "gaussian"
@@ -93,6 +84,9 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
                 f"transform: log is for likelihood gaussian, but that is {self.likelihood}, which learns "
                 "counts as they are. Leave one of them out"
             )
+        if of_counts and "heads" not in self.model_fields_set:  # by default those that know counts
+            known = tuple(name for name in self.heads if name in COUNT_HEADS)
+            object.__setattr__(self, "heads", known)
         for name in self.heads:
             if name not in HEADS:
                 raise ValueError(
