@@ -251,7 +251,7 @@ def test_initialize_gives_each_expert_its_cloud():
         ({"e_step": "mild"}, r"e_step must be one of \('hard', 'soft'\), but is 'mild'"),
         ({"num_classes": 1}, "num_classes must be at least 2, and a whole number, but is 1"),
         ({"num_classes": 3, "likelihood": "bernoulli"}, "for 2 classes, but num_classes is 3"),
-        ({"likelihood": "poisson"}, "likelihood must be one of .*, but is 'poisson'"),
+        ({"likelihood": "binomial"}, "likelihood must be one of .*, but is 'binomial'"),
         ({"class_kernels": "own"}, r"class_kernels must be one of \('shared', 'separate'\), but is 'own'"),
     ],
 )

@@ -106,5 +106,5 @@ def test_neighbours_vary_together_and_both_uncertainties_at_once_are_refused():
     assert near == pytest.approx(
         np.sqrt(latent.prod()), rel=0.1
     )  # almost one function value, whose variance it is
-    with pytest.raises(ValueError, match="At most one of return_std and return_cov"):
+    with pytest.raises(ValueError, match="At most one of return_std, return_cov"):
         estimator.predict(x, return_std=True, return_cov=True)
