@@ -131,6 +131,8 @@ class GPHead(Head):
             raise ValueError(f"The mean of {type(self).__name__} must be one of {allowed}, but is {mean!r}.")
         if isinstance(likelihood, dict):  # of a file
             likelihood = DensityLikelihood.from_config(likelihood)
+        if isinstance(likelihood, DensityLikelihood):
+            num_classes = likelihood.num_classes or num_classes
         name = likelihood if isinstance(likelihood, str) else BY_DENSITY
         if mean_posterior and not has_mean_posterior(mean, name):
             raise ValueError(

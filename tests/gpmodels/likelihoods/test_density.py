@@ -247,6 +247,14 @@ def test_a_head_is_trained_saved_loaded_and_exported(head_class, tmp_path):
         np.testing.assert_allclose(exported[key], value, rtol=1e-3, atol=1e-4)
 
 
+def test_a_head_of_classes_knows_how_many():
+    head = SVGPHead(num_inducing=3, likelihood=BY_DENSITY["softmax"])
+    again = SVGPHead.from_config(head.get_config())
+    for one in (head, again):
+        assert (one.num_classes, one.is_classifier) == (NUM_CLASSES, True)
+        assert one(np.zeros([2, 4], "float32"))["probability"].shape == (2, NUM_CLASSES)
+
+
 def test_functions_that_no_file_could_name_are_refused():
     with pytest.raises(ValueError, match=r"log_density is <function .*, which a file could not name"):
         DensityLikelihood(lambda y, f: y - f[..., 0], num_classes=2)
