@@ -178,7 +178,8 @@ def test_a_head_for_classes_is_refused():
 def test_a_bundle_answers_as_the_judge_in_the_unit(transform):
     scale = TargetScale(unit="mm", transform=transform, centre=1.0, spread=0.5, lowest=0.1, highest=9.0)
     variance = 25.0 if transform == "count" else 0.25  # an interval of a count ends at 0
-    said = {"mean": tf.constant([0.4]), "variance": tf.constant([variance]), "familiarity": tf.constant([1.0])}
+    numbers = {"mean": 0.4, "variance": variance, "familiarity": 1.0}
+    said = {name: tf.constant([number]) for name, number in numbers.items()}
     server = NumberServer(scale, NORMAL_FACTORS[2], lambda _: said, (4, 4))
     served = server.serving_default(tf.zeros([1, 4, 4, 3], tf.uint8))
     predictor = Predictor("one", lambda _: said, {})
