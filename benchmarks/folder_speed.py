@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import statistics
 import subprocess
 import sys
@@ -67,7 +66,8 @@ def main() -> None:
         for number, chosen in ((FEW, files[:FEW]), (len(files), files)):
             (folder / f"images {number}").mkdir()
             for place, file in enumerate(chosen):
-                os.symlink(file.resolve(), folder / f"images {number}" / f"{place:05d}{file.suffix}")
+                link = folder / f"images {number}" / f"{place:05d}{file.suffix}"
+                link.symlink_to(file.resolve())
         for turn, checkout in itertools.product(range(arguments.repeats), arguments.checkout):
             few, many = (
                 _predicted(checkout, arguments.model, metadata.application, folder, number, turn)
