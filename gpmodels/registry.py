@@ -23,7 +23,7 @@ from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.dropout.settings import DropoutSettings
 from gpmodels.heads.settings import SVGPSettings
 from gpmodels.hgp.settings import HGPSettings, VMGPSettings
-from gpmodels.likelihoods.names import TARGET_LIKELIHOODS
+from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS
 from gpmodels.random_features.settings import RandomFeatureSettings
 from gpmodels.sngp.settings import SNGPSettings
 from gpmodels.svdkl.settings import SVDKLSettings
@@ -137,6 +137,8 @@ class HeadFamily:
 
     def has_single_latent(self, task: HeadTask) -> bool:
         """Whether one latent function decides between two classes, as for all likelihoods but a softmax."""
+        if task.likelihood == MULTILABEL:
+            return False
         return task.num_classes == 2 and (not self.takes_likelihood or task.likelihood in {None, "bernoulli"})
 
 
@@ -243,7 +245,7 @@ def _maker(
     def make(given: Any, task: HeadTask) -> Head:
         arguments = {key: getattr(given, key) for key in of_settings}
         arguments |= {key: getattr(task, key) for key in of_task}
-        if task.likelihood in TARGET_LIKELIHOODS:  # of classes many heads have one likelihood alone
+        if task.likelihood in (*TARGET_LIKELIHOODS, MULTILABEL):  # of classes many heads have one alone
             arguments["likelihood"] = task.likelihood
         return head_class()(**arguments, name=name)
 

@@ -17,6 +17,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.heads.points import PointBatch
+from gpmodels.likelihoods.multilabel import log_probability_of_labels
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.units.bridge import GPflowLayer
 
@@ -136,6 +137,7 @@ class Head(GPflowLayer, abc.ABC):
         is_classifier: Whether labels are classes, as against real targets.
         label_requirement: What labels must be, for messages, e.g. `"0 or 1"`.
         standardises_targets: Whether real targets are given to it at mean 0 and variance 1; counts are not.
+        label_shape: Shape of a point's label: () of one, (L,) of several yes/no labels.
         num_experts: T, gated experts, of which each point has one; 0 for a head without a gate.
         prediction_temperature: Temperature that predictions have, 1 but for `set_temperature`.
     """
@@ -143,6 +145,7 @@ class Head(GPflowLayer, abc.ABC):
     is_classifier: bool = True
     label_requirement: str = "0 or 1"
     standardises_targets: bool = False
+    label_shape: tuple[int, ...] = ()
     num_experts: int = 0
     prediction_temperature: float = 1.0
 
@@ -223,6 +226,8 @@ class Head(GPflowLayer, abc.ABC):
             nearer = outputs["mean"] + (label - outputs["mean"]) / temperature
             return self.log_predictive_density(latent, nearer) - math.log(temperature)
         logits = logits_of(outputs) / temperature
+        if self.label_shape:
+            return log_probability_of_labels(logits, label)
         if logits.shape.rank == 1:
             return -tf.nn.sigmoid_cross_entropy_with_logits(label, logits)
         return -tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(label, tf.int32), logits)
@@ -367,8 +372,8 @@ class Head(GPflowLayer, abc.ABC):
         Returns:
             Classification: `probability` of class 1 (of each class for C > 2, `[..., C]`), `label`
             (int32), `latent_mean` and `latent_variance` (`[..., C]` for C > 2), `predictive_entropy`
-            and `mutual_information` in nats. Regression: `mean`, `variance` of the noisy target,
-            `latent_variance`.
+            and `mutual_information` in nats; of several yes/no labels each of these is `[..., L]`.
+            Regression: `mean`, `variance` of the noisy target, `latent_variance`.
         """
         return tempered(self.predict_with(self.latent, features), self.prediction_temperature)
 

@@ -12,7 +12,8 @@ from gpmodels.heads.base import Head, Latent, Readout
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
 from gpmodels.likelihoods.factory import make_likelihood
-from gpmodels.likelihoods.names import TARGET_LIKELIHOODS
+from gpmodels.likelihoods.multilabel import MultilabelLikelihood, log_probability_of_labels
+from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS
 from gpmodels.likelihoods.probit import bernoulli_entropy
 from gpmodels.units.counts import check_counts
 
@@ -35,15 +36,17 @@ class LinearHead(Head):
 
     With `likelihood="gaussian"` it is linear regression: the mean of a real target is wᵀx + b, and its noise
     variance is learned with w and b. With `"poisson"` or `"negative_binomial"` it is the generalised linear
-    model of counts with log link, see `gpmodels.likelihoods.counts`.
+    model of counts with log link, see `gpmodels.likelihoods.counts`. With `"multilabel"` it is a logistic
+    regression for each of several yes/no labels `[B, L]`, of which unknown ones are NaN.
 
     Attributes:
-        likelihoods: Likelihoods of targets that are known; subclasses may know fewer, or none.
+        likelihoods: Likelihoods of targets and labels that are known; subclasses may know fewer, or none.
 
     Args:
-        num_classes: C; 2 takes one logit, more take one for each class; real targets ignore it.
+        num_classes: C; 2 takes one logit, more take one for each class; the number of yes/no labels, which
+            take one each; real targets ignore it.
         likelihood: None for classes, `"gaussian"` for real targets, `"poisson"` or `"negative_binomial"` for
-            counts.
+            counts, `"multilabel"` for yes/no labels.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
@@ -59,7 +62,7 @@ class LinearHead(Head):
         ['latent_variance', 'mean', 'variance']
     """
 
-    likelihoods: ClassVar[tuple[str, ...]] = TARGET_LIKELIHOODS
+    likelihoods: ClassVar[tuple[str, ...]] = (*TARGET_LIKELIHOODS, MULTILABEL)
 
     def __init__(
         self, *, num_classes: int = 2, likelihood: str | None = None, dtype: Any = None, **kwargs: Any
@@ -75,6 +78,10 @@ class LinearHead(Head):
             )
         self.num_classes, self.likelihood_name = num_classes, likelihood
         self.likelihood: Likelihood | None = None
+        if likelihood == MULTILABEL:
+            self.labels = MultilabelLikelihood(num_classes)
+            self.label_shape, self.label_requirement = self.labels.label_shape, self.labels.label_requirement
+            return
         if likelihood is not None:
             own = make_likelihood(likelihood, num_classes=2, num_units=1, dtype=self.variable_dtype)
             self.likelihood, self.standardises_targets = own, own.standardises_targets
@@ -91,7 +98,8 @@ class LinearHead(Head):
         """Create the weights for features `[..., input_shape[-1]]`."""
         num_features = self._num_features(input_shape)
         # Not zeros: trained end to end, equal weights give all features the same gradient until they are one.
-        outputs = () if self.num_classes == 2 or self.likelihood is not None else (self.num_classes,)
+        is_one = self.likelihood is not None or (self.num_classes == 2 and not self.label_shape)
+        outputs = () if is_one else (self.num_classes,)
         initializer = _glorot(num_features, *(outputs or (1,)))
         self.kernel = self.add_weight(name="kernel", shape=(num_features, *outputs), initializer=initializer)
         self.bias = self.add_weight(name="bias", shape=outputs, initializer="zeros")
@@ -154,6 +162,8 @@ class LinearHead(Head):
         if self.likelihood is not None:
             unit = tf.zeros([latent.num_points], tf.int32)
             return self.likelihood.expected_log_likelihood(latent.mean, latent.variance, label, unit)
+        if self.label_shape:
+            return log_probability_of_labels(latent.mean, label)
         if self.num_classes > 2:
             classes = tf.cast(label, tf.int32)
             return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=latent.mean)
@@ -168,7 +178,7 @@ class LinearHead(Head):
         """Whether each label is a whole number from 0 to C - 1, or each target finite."""
         if self.likelihood is not None:
             return self.likelihood.valid_labels(label)
-        return is_class(label, self.num_classes)
+        return self.labels.valid_labels(label) if self.label_shape else is_class(label, self.num_classes)
 
     def prior_kl(self) -> tf.Tensor:
         """Return an empty vector: a linear head has no prior."""
@@ -177,14 +187,15 @@ class LinearHead(Head):
     def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
         """Return sigmoid or softmax of the logits; no mutual information, since the latent variance is 0.
 
-        Of real targets it is their mean and the noise variance.
+        Of real targets it is their mean and the noise variance; of yes/no labels what it is of two classes,
+        for each label.
         """
         if self.likelihood is not None:
             unit = tf.zeros([latent.num_points], tf.int32)
             return self.likelihood.predictions(latent.mean, latent.variance, unit)
-        if self.num_classes > 2:
+        if self.num_classes > 2 and not self.label_shape:
             return self._class_predictions(latent)
-        logit, zeros = latent.mean[:, 0], latent.variance[:, 0]
+        logit, zeros = (part if self.label_shape else part[:, 0] for part in (latent.mean, latent.variance))
         probability = tf.sigmoid(logit)
         return {
             "probability": probability,

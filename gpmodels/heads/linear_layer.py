@@ -122,7 +122,10 @@ class LinearLayer(NamedTuple):
 
 
 class LinearRows(NamedTuple):
-    """Rows as a layer is fitted to them: standardised inputs `[N, D]`, targets `[N]` and weights `[N]`."""
+    """Rows as a layer is fitted to them: standardised inputs `[N, D]`, targets `[N]` and weights `[N]`.
+
+    Several yes/no labels are targets `[N, L]`, NaN where unknown.
+    """
 
     x: FloatArray
     y: FloatArray
@@ -161,17 +164,36 @@ def fit_linear_layer(
     if likelihood in TARGET_LIKELIHOODS:
         return _fitted(rows, fold, _ridge_path, _squared_errors)
     if num_classes > 2 and likelihood == "noisy_probit":  # one class against the rest, each with its layer
-        layers = []
-        for number in range(num_classes):
-            against = rows._replace(y=(rows.y == number).astype(np.float64))
-            layers.append(fit_linear_layer(against, fold, likelihood, share=share, groups=groups))
-        parts = ([getattr(layer, name) for layer in layers] for name in ("kernel", "bias", "logits"))
-        kernel, bias, logits = (np.concatenate(part, axis=-1) for part in parts)
-        return LinearLayer(kernel, bias, logits, float(np.median([layer.penalty for layer in layers])))
+        against = [rows._replace(y=(rows.y == number).astype(np.float64)) for number in range(num_classes)]
+        return _side_by_side(
+            [fit_linear_layer(one, fold, likelihood, share=share, groups=groups) for one in against]
+        )
+    if likelihood == "multilabel":
+        return _side_by_side([_layer_of_label(rows, fold, share, groups, i) for i in range(num_classes)])
     layer = _fitted(rows, fold, _logistic_path(num_classes), partial(_logistic_costs, share, groups))
     layer = _with_posterior(rows, layer) if uncertain else layer
     layer = layer.times(best_factor(layer.logits, rows.y, rows.weight))
     return layer.times(PROBIT_SCALE if likelihood in ("bernoulli", "noisy_probit") else 1.0)
+
+
+def _side_by_side(layers: Sequence[LinearLayer]) -> LinearLayer:
+    """Return layers of one latent function each as one, with the median of their penalties."""
+    parts = ([getattr(layer, name) for layer in layers] for name in ("kernel", "bias", "logits"))
+    kernel, bias, logits = (np.concatenate(part, axis=-1) for part in parts)
+    return LinearLayer(kernel, bias, logits, float(np.median([layer.penalty for layer in layers])))
+
+
+def _layer_of_label(
+    rows: LinearRows, fold: Index, share: float | None, groups: Index | None, number: int
+) -> LinearLayer:
+    """Return the layer of one of several labels, fitted to the rows where it is known; all get logits."""
+    known = np.isfinite(rows.y[:, number])
+    own = rows._replace(y=rows.y[:, number]).at(known)
+    of_known = None if groups is None else np.unique(groups[known], return_inverse=True)[1].reshape(-1)
+    layer = fit_linear_layer(own, fold[known], "logistic", share=share, groups=of_known)
+    logits = rows.x @ layer.kernel + layer.bias  # of rows whose label the layer has not seen
+    logits[known] = layer.logits
+    return layer._replace(logits=logits)
 
 
 def _with_posterior(rows: LinearRows, layer: LinearLayer) -> LinearLayer:
@@ -201,7 +223,7 @@ def linear_layer_of(
     Args:
         head: Of a classifier or of real targets.
         x: Standardised inputs, `[N, D]`.
-        targets: Class indices or targets in the head's units, `[N]`.
+        targets: Class indices or targets in the head's units, `[N]`, or labels `[N, L]`.
         weight: How often each row counts, `[N]`.
         groups: Group of each row, `[N]`, or None.
         share: What rows of these weights are worth where the penalty is chosen: N_eff / N, or 1 where the
@@ -223,13 +245,13 @@ def _layer_of(head: GPHead, rows: LinearRows, groups: Index | None, share: float
     uncertain = head.linear_mean is not None and head.linear_mean.posterior is not None
     most = max(MOST_VALUES // (x.shape[1] * head.likelihood.num_latents), 1000)
     if len(x) <= most:
-        fold = cross_folds(x, targets, groups, rng, is_class=head.is_classifier)
+        fold = cross_folds(x, strata(targets), groups, rng, is_class=head.is_classifier)
         return fit_linear_layer(
             rows, fold, head.likelihood_name, head.num_classes, share=share, uncertain=uncertain
         )
     chosen = np.sort(rng.permutation(len(x))[:most])
     of_chosen = None if groups is None else groups[chosen]
-    fold = cross_folds(x[chosen], targets[chosen], of_chosen, rng, is_class=head.is_classifier)
+    fold = cross_folds(x[chosen], strata(targets[chosen]), of_chosen, rng, is_class=head.is_classifier)
     layer = fit_linear_layer(
         rows.at(chosen), fold, head.likelihood_name, head.num_classes, share=share, uncertain=uncertain
     )
@@ -240,6 +262,19 @@ def _layer_of(head: GPHead, rows: LinearRows, groups: Index | None, share: float
         variance = layer.covariance.of(x)
         variance[chosen] = layer.logit_variance
     return layer._replace(logits=logits, logit_variance=variance)
+
+
+def strata(targets: FloatArray) -> FloatArray:
+    """Return what rows are spread over folds by, `[N]`: targets `[N]`, or the number of a pattern of labels.
+
+    Example:
+        >>> strata(np.array([[1.0, np.nan], [0.0, 1.0], [1.0, np.nan]])).tolist()
+        [1.0, 0.0, 1.0]
+    """
+    if targets.ndim == 1:
+        return targets
+    patterns = np.unique(np.nan_to_num(targets, nan=-1.0), axis=0, return_inverse=True)[1]
+    return patterns.reshape(-1).astype(np.float64)
 
 
 def cross_folds(

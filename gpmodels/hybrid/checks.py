@@ -174,7 +174,16 @@ def check_points(features: Shape, labels: Shape, weights: Shape | None, head: He
         ValueError: A shape is another, with what was probably meant.
     """
     space = tuple(features[1:-1])
-    found, points = _per_example(labels), _per_example(tuple(features[:-1]))
+    found, points = _per_example(labels), _per_example((*features[:-1], *head.label_shape))
+    if head.label_shape and None not in labels[1:] and tuple(labels[1:]) != (*space, *head.label_shape):
+        raise ValueError(
+            f"Labels have shape {_text(labels)}, but must have shape "
+            f"{_text((labels[0], *space, *head.label_shape))}: {head.label_requirement}."
+        )
+    if head.label_shape and weights is not None and _per_example(weights) not in (None, 1):
+        raise ValueError(
+            f"Weights have shape {_text(weights)}: give one for each example, and NaN for unknown labels."
+        )
     if found is not None and points is not None and found != points:
         example = "n" if labels[0] is None else str(labels[0])
         shape = f"({', '.join([example, *map(str, labels[1:])])})"

@@ -1,5 +1,6 @@
 """The arguments of `fit`: what of its data can be read before training, and who watches it."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from gpmodels.heads.base import Head
 from gpmodels.hybrid.batches import MAX_SAMPLED_BATCHES, is_arrays, num_rows, peek
 
 DIRECTIONS = {"nll": "min", "rmse": "min", "accuracy": "max", "expected_log_likelihood": "max"}
@@ -109,19 +111,22 @@ def set_direction(callback: keras.callbacks.Callback) -> None:
         callback.mode = DIRECTIONS.get(metric, "auto")
 
 
-def count_points(arrays: tuple[Any, ...]) -> int | None:
-    """Return how many labels of positive weight arrays hold; None without labels.
+def count_points(arrays: tuple[Any, ...], head: Head) -> int | None:
+    """Return how many points of positive weight arrays hold; None without labels.
 
     Args:
         arrays: Inputs, labels if there are any, and weights of examples or labels if there are any.
+        head: What the labels are for.
 
     Example:
-        >>> count_points((np.zeros([2, 4, 4, 3]), np.zeros([2, 4, 4]), np.array([1.0, 0.0])))
+        >>> from gpmodels import LinearHead
+        >>> arrays = np.zeros([2, 4, 4, 3]), np.zeros([2, 4, 4]), np.array([1.0, 0.0])
+        >>> count_points(arrays, LinearHead())
         16
     """
     if len(arrays) < 2:
         return None
-    labels = int(np.prod(np.shape(arrays[1])))
+    labels = int(np.prod(np.shape(arrays[1]))) // math.prod(head.label_shape)
     if len(arrays) < 3:
         return labels
     weights = np.asarray(arrays[2])

@@ -245,7 +245,7 @@ class HybridModel(BoundModel):
         arrays = arguments.arrays
         if arrays is not None:
             check_counts_agree(*arguments.x_y_weight)
-            if (points := count_points(arrays)) is not None:
+            if (points := count_points(arrays, self.head)) is not None:
                 self._watch.tell_num_data(self, points, of_all=arguments.reads_all)
         callbacks: list[keras.callbacks.Callback] = []
         if not self._is_started():
@@ -336,7 +336,7 @@ class HybridModel(BoundModel):
         if sampled and not self.built:
             self.build(shapes_of(sampled[0].x))
         sample = sample_points(self.features, self.head, data, sampled, max_points, seed)
-        self._watch.tell_num_data(self, num_points(sampled), of_all=False)
+        self._watch.tell_num_data(self, num_points(sampled, self.head), of_all=False)
         warn_if_alike(sample.features, self.head.name)
         self.head.initialize(sample.features, seed=seed)
         if sample.labels is not None:

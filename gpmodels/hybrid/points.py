@@ -21,7 +21,7 @@ Network = Callable[[Any], Any]
 
 
 class Sample(NamedTuple):
-    """Points of a data set: `features [N, D]`, `labels [N]` or None without labels, `weights [N]`."""
+    """Points of a data set: `features [N, D]`, `labels [N]` (or `[N, L]`, or None), `weights [N]`."""
 
     features: npt.NDArray[np.floating[Any]]
     labels: npt.NDArray[np.floating[Any]] | None
@@ -33,13 +33,13 @@ def first_batches(data: Any) -> list[Batch]:
     return list(itertools.islice(batches(data), MAX_SAMPLED_BATCHES))
 
 
-def num_points(sampled: Sequence[Batch]) -> int:
-    """Return how many labels of positive weight some batches hold; 0 of batches without labels."""
+def num_points(sampled: Sequence[Batch], head: Head) -> int:
+    """Return how many points of positive weight some batches hold; 0 of batches without labels."""
     return sum(
         y.size if weight is None else int(np.count_nonzero(weight))
         for _, y, weight in sampled
         if y is not None
-    )
+    ) // math.prod(head.label_shape)
 
 
 def sample_points(
@@ -63,12 +63,12 @@ def sample_points(
     features, labels, weights = [], [], []
     for batch in sampled:
         points = _features(network, head, batch)
-        counts = np.ones(len(points)) if batch.weight is None else batch.weight.reshape(-1)
+        counts = _point_weights(batch, len(points))
         chosen = rng.permutation(np.flatnonzero(counts))[:share]
         features.append(_finite(points[chosen], batch.x, data))
         weights.append(counts[chosen])
         if batch.y is not None:
-            labels.append(batch.y.reshape(-1)[chosen])
+            labels.append(batch.y.reshape(-1, *head.label_shape)[chosen])
             check_labels(labels[-1], head)
     if not sum(map(len, features)):
         raise ValueError(NO_POINT)
@@ -104,19 +104,25 @@ def point_batches(
             if done > len(groups):
                 raise ValueError(f"There are {len(groups)} groups for more examples; give one for each.")
             examples = groups[examples]
-        labels = batch.y.reshape(-1)
-        weights = np.ones(len(labels)) if batch.weight is None else batch.weight.reshape(-1)
+        labels = batch.y.reshape(-1, *head.label_shape)
+        weights = _point_weights(batch, len(labels))
         numbers = np.repeat(examples, len(labels) // count)
         yield PointBatch(features, labels, each * weights.astype(np.float64), numbers.astype(np.int64))
     if groups is not None and done != len(groups):
         raise ValueError(f"There are {len(groups)} groups for {done} examples; give one for each.")
 
 
+def _point_weights(batch: Batch, count: int) -> npt.NDArray[np.floating[Any]]:
+    """Return the weight of each point, which all of its labels have."""
+    return np.ones(count) if batch.weight is None else batch.weight.reshape(count, -1)[:, 0]
+
+
 def _features(network: Network, head: Head, batch: Batch) -> npt.NDArray[np.float64]:
     """Return the features `[points, D]` of a batch, whose labels and weights have the shape of its points."""
     features = network(batch.x)
     if batch.y is not None:
-        weight = None if batch.weight is None else batch.weight.shape
+        # `batches` gives all labels of a point its weight
+        weight = None if batch.weight is None or head.label_shape else batch.weight.shape
         check_points(features.shape, batch.y.shape, weight, head)
     return np.asarray(tf.cast(flatten_points(features), tf.float64))
 

@@ -26,7 +26,7 @@ from gpmodels.units.gradients import apply_gradients
 
 
 class _Points(NamedTuple):
-    """A batch's share of the objective: features `[B, D]`, their marginals, labels and weights `[B]`."""
+    """A batch's share of the objective: features `[B, D]`, marginals, labels `[B]` or `[B, L]`, weights."""
 
     features: tf.Tensor
     latent: Latent
@@ -72,7 +72,7 @@ class BoundModel(keras.Model):
         if not isinstance(head, Head):
             raise TypeError(f"head must be a head of gpmodels, such as SVGPHead(), but is {head!r}.")
         check_sizes(num_data, num_effective, points_per_example)
-        if samples(network) and not head.is_classifier:
+        if samples(network) and (head.label_shape or not head.is_classifier):
             raise ValueError("Predictions average over a network's samples for classes alone, not targets.")
         self.network = network
         self.head = head
@@ -219,18 +219,20 @@ class BoundModel(keras.Model):
             assert_inputs_finite(x, all_finite([features]))
         num_examples, num_features = tf.shape(features)[0], features.shape[-1]
         dtype = self.head.compute_dtype
-        labels = tf.cast(tf.reshape(y, [num_examples, -1]), dtype)
-        weights = tf.ones_like(labels) if sample_weight is None else tf.cast(sample_weight, dtype)
+        of_point = self.head.label_shape
+        labels = tf.cast(tf.reshape(y, [num_examples, -1, *of_point]), dtype)
+        shape = tf.shape(labels)[:2]
+        weights = tf.ones(shape, dtype) if sample_weight is None else tf.cast(sample_weight, dtype)
         weights = tf.reshape(weights, [num_examples, -1])
         features = tf.cast(tf.reshape(features, [num_examples, -1, num_features]), dtype)
         if weights.shape[1] == 1:  # one weight for each example
-            weights = tf.broadcast_to(weights, tf.shape(labels))
+            weights = tf.broadcast_to(weights, shape)
         if training and self.points_per_example is not None:
-            chosen = self._choose_points(tf.shape(labels))
+            chosen = self._choose_points(shape)
             features, labels, weights = (
                 tf.gather(values, chosen, batch_dims=1) for values in (features, labels, weights)
             )
-        labels, weights = tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
+        labels, weights = tf.reshape(labels, [-1, *of_point]), tf.reshape(weights, [-1])
         features = flatten_points(features)
         latent = self.head.training_latent(features) if training else self.head.latent(features)
         return _Points(features, latent, self._checked(labels, weights), weights)
@@ -251,6 +253,7 @@ class BoundModel(keras.Model):
             summarize=5,
         )
         with tf.control_dependencies([check] if check is not None else []):
+            known = tf.reshape(known, [-1, *[1] * len(self.head.label_shape)])
             return tf.where(known, labels, tf.zeros_like(labels))  # 0 times NaN is NaN
 
     def _choose_points(self, shape: tf.Tensor) -> tf.Tensor:
@@ -309,14 +312,17 @@ class BoundModel(keras.Model):
         self._nll.update_state(-density, sample_weight=points.weights)
         answer = "probability" if self.head.is_classifier else "mean"
         outputs = self.head.predictions(points.latent)
-        if training:
+        if training and not self.head.label_shape:
             self._watch.update(self._standardised(points.labels), points.weights, outputs[answer])
         predicted = self._in_unit(outputs)[answer]
         # Keras metrics average over the last axis before weighting: keep one value per row.
-        column = [points.labels[:, None], predicted if predicted.shape.rank == 2 else predicted[:, None]]
+        column = [part if part.shape.rank == 2 else part[:, None] for part in (points.labels, predicted)]
         if self.head.is_classifier:
             hit = tf.equal(tf.cast(outputs["label"], points.labels.dtype), points.labels)
-            self._error.update_state(tf.cast(hit, density.dtype), sample_weight=points.weights)
+            counts = points.weights
+            if self.head.label_shape:  # unknown labels do not count
+                counts = counts[:, None] * tf.cast(tf.math.is_finite(points.labels), counts.dtype)
+            self._error.update_state(tf.cast(hit, density.dtype), sample_weight=counts)
         else:
             self._error.update_state(*column, sample_weight=points.weights)
         return self.compute_metrics(None, *column, sample_weight=points.weights)

@@ -181,6 +181,8 @@ class Watch:
             logs: Metrics of the epoch.
             reads_all: Whether the epoch was a pass over all data.
         """
+        if model.head.label_shape:  # no constant is compared with several labels
+            return
         constant = self._sums.constant()
         if model.points_per_example is None and constant.points:
             self.tell_num_data(model, constant.points, of_all=reads_all)

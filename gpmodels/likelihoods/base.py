@@ -38,11 +38,13 @@ class Likelihood(gpflow.Module, abc.ABC):
         is_classifier: Whether labels are classes, 0 to C - 1, rather than real targets.
         standardises_targets: Whether targets are learned at mean 0 and variance 1; counts are not.
         label_requirement: What a valid label is, to complete "a label must be ...".
+        label_shape: Shape of a point's label: () of one, (L,) of several yes/no labels.
     """
 
     num_latents: int
     is_classifier: bool
     label_requirement: str
+    label_shape: tuple[int, ...] = ()
     standardises_targets: bool = False
 
     def start_from(self, labels: npt.NDArray[np.floating[Any]]) -> None:

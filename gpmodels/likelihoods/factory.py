@@ -4,7 +4,8 @@ from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.counts import NegativeBinomialLikelihood, PoissonLikelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.likelihoods.logistic import LogisticLikelihood
-from gpmodels.likelihoods.names import COUNT_LIKELIHOODS
+from gpmodels.likelihoods.multilabel import MultilabelLikelihood
+from gpmodels.likelihoods.names import COUNT_LIKELIHOODS, MULTILABEL
 from gpmodels.likelihoods.noisy_probit import NoisyProbitLikelihood
 from gpmodels.likelihoods.probit import ProbitLikelihood
 from gpmodels.likelihoods.robust_max import RobustMaxLikelihood
@@ -18,6 +19,7 @@ LIKELIHOODS = (
     "noisy_probit",
     "gaussian",
     *COUNT_LIKELIHOODS,
+    MULTILABEL,
 )
 
 
@@ -26,9 +28,9 @@ def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) 
 
     Args:
         name: `"bernoulli"` (probit) or `"logistic"` of two classes, `"robust_max"`, `"softmax"`,
-            `"noisy_probit"` (one class against the rest), `"gaussian"`, or of counts `"poisson"` or
-            `"negative_binomial"`.
-        num_classes: C; targets ignore it.
+            `"noisy_probit"` (one class against the rest), `"gaussian"`, of counts `"poisson"` or
+            `"negative_binomial"`, or `"multilabel"` (several yes/no labels of a point).
+        num_classes: C, or the number of labels; targets ignore it.
         num_units: GP units, the global one included; only targets have parameters for each.
         dtype: `"float32"` or `"float64"`.
 
@@ -49,6 +51,8 @@ def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) 
         return RobustMaxLikelihood(num_classes)
     if name == "softmax":
         return SoftmaxLikelihood(num_classes)
+    if name == MULTILABEL:
+        return MultilabelLikelihood(num_classes)
     if name == "noisy_probit":
         return NoisyProbitLikelihood(num_classes, dtype)
     if num_classes != 2:

@@ -30,7 +30,7 @@ _GAUSSIAN = (
 )
 
 
-@check_shapes(*_GAUSSIAN, "label: [B]", "unit: [B]", "return: [B]")
+@check_shapes(*_GAUSSIAN, "label: [B, labels...]", "unit: [B]", "return: [B]")
 def expected_log_likelihood(
     likelihood: Likelihood,
     mean: tf.Tensor,
@@ -55,7 +55,7 @@ def expected_log_likelihood(
     return _mean(log_weight, terms)  # [S * B] -> [B]
 
 
-@check_shapes(*_GAUSSIAN, "label: [B]", "unit: [B]", "return: [B]")
+@check_shapes(*_GAUSSIAN, "label: [B, labels...]", "unit: [B]", "return: [B]")
 def log_predictive_density(
     likelihood: Likelihood,
     mean: tf.Tensor,
@@ -71,7 +71,7 @@ def log_predictive_density(
     return tf.reduce_logsumexp(log_weight + tf.reshape(terms, tf.shape(log_weight)), axis=0)
 
 
-@check_shapes(*_GAUSSIAN, "label: [B]", "unit: [B]", "return: [B]")
+@check_shapes(*_GAUSSIAN, "label: [B, labels...]", "unit: [B]", "return: [B]")
 def log_expected_inverse(
     likelihood: Likelihood,
     mean: tf.Tensor,
@@ -110,8 +110,8 @@ def predictions(
         latent_mean, latent_variance = _moments(log_weight, *of_latent)
         mixed = {"mean": target_mean, "variance": target_variance, "latent_variance": latent_variance}
         return {**mixed, "latent_mean": latent_mean} if "latent_mean" in parts else mixed
-    probability = _mean(log_weight, parts["probability"])  # [B] of class 1, or [B, C]
-    if probability.shape.rank == 1:
+    probability = _mean(log_weight, parts["probability"])  # [B] of class 1, [B, L] of labels, or [B, C]
+    if probability.shape.rank == parts["label"].shape.rank:
         label, entropy = tf.cast(probability > 0.5, tf.int32), bernoulli_entropy(probability)
     else:
         label = tf.argmax(probability, axis=-1, output_type=tf.int32)
@@ -136,8 +136,9 @@ def _points(mean: tf.Tensor, variance: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]
 
 
 def _repeated(log_weight: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
-    """Return what each point has `[B]` once for each component, `[S * B]`."""
-    return [tf.tile(value, tf.shape(log_weight)[:1]) for value in values]
+    """Return what each point has `[B]`, or `[B, L]`, once for each component, `[S * B]`."""
+    samples = tf.shape(log_weight)[0]
+    return [tf.tile(value, [samples, *[1] * (value.shape.rank - 1)]) for value in values]
 
 
 def _split(log_weight: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -6,3 +6,6 @@ COUNT_LIKELIHOODS: Final = ("poisson", "negative_binomial")
 
 TARGET_LIKELIHOODS: Final = ("gaussian", *COUNT_LIKELIHOODS)
 """Likelihoods of real targets and of counts; all others are of classes."""
+
+MULTILABEL: Final = "multilabel"
+"""Likelihood of several yes/no labels."""

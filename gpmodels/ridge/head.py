@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpmodels.heads.linear import LinearHead
-from gpmodels.heads.linear_layer import LinearRows, cross_folds, fit_linear_layer
+from gpmodels.heads.linear_layer import LinearRows, cross_folds, fit_linear_layer, strata
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.likelihoods.names import MULTILABEL
 from gpmodels.units.numerics import precision
 
 MAX_POINTS = 20_000
@@ -37,7 +38,7 @@ class RidgeLinearHead(LinearHead):
 
     Args:
         num_classes: C; 2 takes one logit, more take one for each class; real targets ignore it.
-        likelihood: None for classes, `"gaussian"` for real targets.
+        likelihood: None for classes, `"gaussian"` for real targets, `"multilabel"` for several yes/no labels.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
@@ -57,7 +58,7 @@ class RidgeLinearHead(LinearHead):
         True
     """
 
-    likelihoods = ("gaussian",)
+    likelihoods = ("gaussian", MULTILABEL)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
@@ -76,17 +77,19 @@ class RidgeLinearHead(LinearHead):
         tiny = 1e-10 * np.abs(mean)  # what rounding leaves of a constant feature
         deviation = np.where(deviation > tiny, deviation, 1.0)
         scaled = (features - mean) / deviation
-        if self.is_classifier and len(np.unique(labels)) < 2:
+        if self.is_classifier and not self.label_shape and len(np.unique(labels)) < 2:
             raise ValueError(f"The training points are all of class {labels[0]:g}; two classes are needed.")
         number = np.unique(groups, return_inverse=True)[1].reshape(-1)
-        fold = cross_folds(scaled, labels, number, np.random.default_rng(seed), is_class=self.is_classifier)
+        rng = np.random.default_rng(seed)
+        fold = cross_folds(scaled, strata(labels), number, rng, is_class=self.is_classifier)
         kind = "softmax" if self.likelihood is None else "gaussian"
+        kind = "multilabel" if self.label_shape else kind
         layer = fit_linear_layer(
             LinearRows(scaled, labels, weights), fold, kind, self.num_classes, groups=number
         )
         kernel = layer.kernel / deviation[:, None]
         bias = layer.bias - mean @ kernel
-        if self.is_classifier and self.num_classes > 2:
+        if self.is_classifier and self.num_classes > 2 and not self.label_shape:
             bias[np.setdiff1d(np.arange(self.num_classes), labels)] = LOG_ABSENT
         self.kernel.assign(kernel.reshape(self.kernel.shape))
         self.bias.assign(bias.reshape(self.bias.shape))

@@ -98,10 +98,11 @@ def test_what_is_distributed_cannot_be_read():
 
 def test_points_are_labels_of_positive_weight():
     x, y = np.zeros([3, 4, 4, 1]), np.zeros([3, 4, 4])
-    assert count_points((x,)) is None
-    assert count_points((x, y)) == 48
-    assert count_points((x, y, np.array([1.0, 0.0, 2.0]))) == 32
-    assert count_points((x, y, np.eye(4)[None].repeat(3, axis=0))) == 12
+    head = LinearHead()
+    assert count_points((x,), head) is None
+    assert count_points((x, y), head) == 48
+    assert count_points((x, y, np.array([1.0, 0.0, 2.0])), head) == 32
+    assert count_points((x, y, np.eye(4)[None].repeat(3, axis=0)), head) == 12
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ NUM_CLASSES = {
     "softmax": 4,
     "logistic": 2,
     "noisy_probit": 2,
+    "multilabel": 3,
 } | dict.fromkeys(("gaussian", *COUNT_LIKELIHOODS), 0)
 NUM_UNITS = 3
 UNIT = tf.constant([0, 2, 1, 1, 0, 2])
@@ -35,7 +36,14 @@ def points(likelihood: Likelihood, dtype: str = "float64") -> tuple[tf.Tensor, t
     else:
         label = rng.integers(0, num_classes if likelihood.is_classifier else 9, 6)
     mean, variance = rng.normal(size=shape), np.exp(rng.normal(size=shape))
+    if likelihood.label_shape:
+        label = rng.integers(0, 2, shape)
     return tf.constant(mean, dtype), tf.constant(variance, dtype), tf.constant(label)
+
+
+def alike(likelihood: Likelihood, labels: list[int], dtype: str = "int32") -> tf.Tensor:
+    """Labels, or for each point several that are alike."""
+    return tf.constant(np.multiply.outer(labels, np.ones(likelihood.label_shape)), dtype)
 
 
 every = pytest.mark.parametrize("name", LIKELIHOODS)
@@ -54,7 +62,8 @@ def test_shapes_and_types(name, dtype):
     for key, value in likelihood.predictions(mean, variance, UNIT).items():
         assert value.dtype == ("int32" if key == "label" else dtype)
         classes = likelihood.num_latents
-        assert value.shape == ((6, classes) if key in wide and classes > 1 else (6,))
+        is_wide = likelihood.label_shape or (key in wide and classes > 1)
+        assert value.shape == ((6, classes) if is_wide else (6,))
 
 
 @every
@@ -153,7 +162,7 @@ def test_labels_may_have_any_type(name):
     likelihood = make(name)
     mean, variance, _ = points(likelihood)
     values = [
-        likelihood.expected_log_likelihood(mean, variance, tf.constant([0, 1, 1, 0, 1, 0], dtype), UNIT)
+        likelihood.expected_log_likelihood(mean, variance, alike(likelihood, [0, 1, 1, 0, 1, 0], dtype), UNIT)
         for dtype in ("int32", "uint8", "float32")
     ]
     np.testing.assert_array_equal(values[0], values[1])
@@ -199,7 +208,7 @@ def test_extreme_marginals_have_finite_values_and_gradients(name, dtype, data):
     mean = tf.constant([data.draw(st.lists(scales, min_size=size, max_size=size))], dtype)
     variances = st.sampled_from([1e-6, 1e-3, 1.0, 1e4])
     variance = tf.constant([data.draw(st.lists(variances, min_size=size, max_size=size))], dtype)
-    label, unit = tf.constant([1]), tf.constant([0])
+    label, unit = alike(likelihood, [1]), tf.constant([0])
     with tf.GradientTape() as tape:
         tape.watch([mean, variance])
         value = likelihood.expected_log_likelihood(mean, variance, label, unit)
