@@ -83,7 +83,7 @@ def load(bundle: str | Path) -> Bundle:
     folder = Path(bundle)
     require_bundle(folder)
     metadata = load_metadata(folder)
-    return Bundle(folder, metadata.application, metadata.class_names)
+    return Bundle(folder, metadata.command, metadata.class_names)
 
 
 def as_column(values: Sequence[Any]) -> NDArray[Any]:

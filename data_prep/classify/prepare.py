@@ -2,9 +2,12 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from data_prep.classify.manifest import ClassifyManifest
+from data_prep.classify.labels import read_labels
+from data_prep.classify.manifest import ClassifyManifest, MultilabelManifest
 from data_prep.classify.settings import ClassifyPrepareSettings
+from data_prep.errors import InputError
 from data_prep.labelled.image_plan import plan_images, prepare_image
 from data_prep.labelled.preparing import PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
@@ -21,8 +24,8 @@ def prepare_classify(
     jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> PrepareResult[ClassifyManifest]:
-    """Turn images with one class each into a prepared folder.
+) -> PrepareResult[ClassifyManifest | MultilabelManifest]:
+    """Turn images with one class, or several yes/no labels, each into a prepared folder.
 
     The folder has TFRecord shards, `manifest.json` and `skipped.csv`; `data_prep.labelled.dataset` reads it.
     The result does not depend on `jobs`. What cannot be used is left out and reported; the rest is prepared.
@@ -33,7 +36,8 @@ def prepare_classify(
         out: Folder to write; it appears when complete.
         settings: Settings of size, groups and splits.
         table: CSV file with the columns image and class, and perhaps group (images of one group stay on one
-            side of every split) and split (train or test).
+            side of every split) and split (train or test). Several columns of 0, 1 and empty cells in the
+            place of class are labels, see `data_prep.classify.labels.read_labels`.
         jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`, if it was written by an earlier run.
         progress: Function that is called after each file.
@@ -52,7 +56,20 @@ def prepare_classify(
     """
     settings = settings or ClassifyPrepareSettings()
     check_destination(out, (images, *([table] if table else [])), overwrite=overwrite)
-    plan = plan_images(images, table, settings, jobs=jobs, progress=progress)
+    labels = None if table is None else read_labels(images, table, judged_alone=settings.test_fraction == 1)
+    if labels is not None and settings.classes is not None:
+        raise InputError("classes: the table has several labels an image and no classes. Leave it out.")
+    found = None if labels is None else (labels.sources, labels.skipped)
+    plan = plan_images(images, table, settings, jobs=jobs, progress=progress, measured=found)
+
+    def make_manifest(fields: dict[str, Any]) -> ClassifyManifest | MultilabelManifest:
+        shared = {"size": settings.size, "levels": plan.levels, "notes": plan.notes, **fields}
+        if labels is None:
+            return ClassifyManifest(**shared)
+        return MultilabelManifest(
+            label_names=labels.names, **{**shared, "notes": (*labels.notes, *plan.notes)}
+        )
+
     return prepare_labelled(
         plan.labelled,
         settings,
@@ -61,9 +78,7 @@ def prepare_classify(
         what="image",
         origin=images,
         prepare_source=partial(prepare_image, levels=plan.levels),
-        make_manifest=lambda fields: ClassifyManifest(
-            size=settings.size, levels=plan.levels, notes=plan.notes, **fields
-        ),
+        make_manifest=make_manifest,
         file_of=lambda image: image.source.path,
         jobs=jobs,
         overwrite=overwrite,

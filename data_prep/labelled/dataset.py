@@ -14,7 +14,7 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from data_prep.labelled.augmentation import augment_labelled, random_numbers
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
-from data_prep.prepared.manifest import MANIFEST_NAME, RECORDS_SUFFIX, LabelledManifest
+from data_prep.prepared.manifest import MANIFEST_NAME, RECORDS_SUFFIX, LabelledManifest, Target
 from data_prep.prepared.shards import PARALLEL_CALLS, RecordReader, prefetched, read_record
 
 LABEL = "label"
@@ -93,7 +93,8 @@ def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
         steps: Batches of an epoch; None for one pass, whose last batch may be smaller.
 
     Returns:
-        Dataset of (image float32 [batch, *manifest.shape] in 0..255, label or number [batch]).
+        Dataset of (image float32 [batch, *manifest.shape] in 0..255, label or number [batch], or several
+        labels [batch, L]).
 
     Raises:
         InputError: There are no names, or one is not in the manifest.
@@ -164,8 +165,8 @@ def features_dataset(
 
 def labelled_records(
     folder: Path, manifest: LabelledManifest, names: Iterable[str]
-) -> Iterator[tuple[str, npt.NDArray[np.uint8], float]]:
-    """Yield (name, image, label or number) of examples, one at a time, in name order.
+) -> Iterator[tuple[str, npt.NDArray[np.uint8], Target]]:
+    """Yield (name, image, label, number or labels) of examples, one at a time, in name order.
 
     The image is uint8 [*manifest.shape].
 

@@ -97,8 +97,8 @@ def plan_images(
         settings: Settings of `prepare`.
         jobs: Number of processes, or a cluster.
         progress: Function that is called after each image.
-        measured: Images of a table of numbers, by whose ranges they are divided as by classes, and what of it
-            cannot be used; None finds images with classes.
+        measured: Images of a table of numbers or of several labels, with ranges or rarest labels for
+            classes, by which they are divided, and what of it cannot be used; None finds images with classes.
 
     Raises:
         InputError: No image can be used, there is only one class, or the split is given twice.
@@ -230,7 +230,9 @@ def prepare_image(
         label=class_names.index(source.class_name),
         height=image.shape[0],
         width=image.shape[1],
-        others={"digest": surveyed.digest.hex()} | ({} if source.value is None else {"value": source.value}),
+        others={"digest": surveyed.digest.hex()}
+        | ({} if source.value is None else {"value": source.value})
+        | ({"labels": source.labels} if source.labels else {}),
     )
     return [PreparedExample(facts, fit_image(image, settings.size, settings.fit))]
 

@@ -1,7 +1,7 @@
 """Which images there are and what they show: a folder for each class, or a table."""
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -24,6 +24,8 @@ class ImageSource:
         group: What a table says it belongs to; None where it says nothing.
         split: Side of a fixed split; None where a table gives none.
         value: What was measured, where a table has numbers for classes; its class is then a range.
+        labels: Yes/no labels, where a table has several for classes: 0, 1 or None of each; its class is then
+            what the split is even by.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ImageSource:
     group: str | None = None
     split: Side | None = None
     value: float | None = None
+    labels: tuple[float | None, ...] = ()
 
 
 def find_images(
@@ -64,7 +67,13 @@ def find_images(
 
 
 def read_image_table(
-    images: Path, table: Path, *, judged_alone: bool = False, is_labelled: bool = True, column: str = "class"
+    images: Path,
+    table: Path,
+    *,
+    judged_alone: bool = False,
+    is_labelled: bool = True,
+    column: str = "class",
+    labels: Sequence[str] = (),
 ) -> tuple[list[ImageSource], list[Skipped]]:
     """Read the images, classes, groups and splits of a table; arguments and results as `find_images`.
 
@@ -75,9 +84,10 @@ def read_image_table(
         is_labelled: Whether each image has a class; else the column and any class of it may be missing, and
             is then the empty text.
         column: Column that says what an image shows.
+        labels: Columns whose cells together, with commas between, do so in the place of `column`.
     """
-    columns = ("image", column, "group", "split")
-    required = columns[: 1 + is_labelled]
+    columns = ("image", *(labels or (column,)), "group", "split")
+    required = columns[: -2 if is_labelled else 1]
     rows = read_table(
         table,
         required,
@@ -91,6 +101,8 @@ def read_image_table(
     found: dict[str, list[tuple[int, ImageSource]]] = {}
     skipped: list[Skipped] = []
     for line, row in rows.items():
+        if labels:
+            row[column] = ",".join(row[name] for name in labels)
         source = _source(images, table, line, row, sides, column if is_labelled else "")
         if isinstance(source, Skipped):
             skipped.append(source)

@@ -121,6 +121,9 @@ class Manifest(BaseModel):
         return {example.name: row for row, example in enumerate(self.examples)}
 
 
+Target = float | tuple[float, ...]
+
+
 class LabelledExample(Example):
     """One image or clip with its label."""
 
@@ -133,8 +136,8 @@ class LabelledExample(Example):
     )
 
     @property
-    def target(self) -> float:
-        """What a model learns of it: the index of its class, or a number."""
+    def target(self) -> Target:
+        """What a model learns of it: the index of its class, a number, or several labels."""
         return self.label
 
 
@@ -161,7 +164,7 @@ class LabelledManifest(Manifest):
             raise ValueError(f"label {highest}, but {len(self.class_names)} class_names")
         return self
 
-    def targets(self, names: Iterable[str]) -> list[float]:
+    def targets(self, names: Iterable[str]) -> list[Target]:
         """Return what a model learns of examples by name, in the order given."""
         return [self.examples[row].target for row in self.rows(names)]
 
@@ -228,6 +231,24 @@ def read_manifest(folder: Path) -> bytes:
             f"{path}: cannot be read ({error.strerror}). Expected a folder written by `prepare`. "
             "Give that folder, or run `prepare` first."
         ) from error
+
+
+class _Application(BaseModel):
+    application: str = ""
+
+
+def application_of(folder: Path) -> str:
+    """Return the application that a prepared folder names; empty where its manifest is none.
+
+    Nothing else is checked: `load_manifest` says what is wrong with a manifest.
+
+    Raises:
+        InputError: The folder is not a prepared one.
+    """
+    try:
+        return _Application.model_validate_json(read_manifest(folder)).application
+    except ValidationError:
+        return ""
 
 
 def load_manifest(folder: Path, kind: type[ManifestKind]) -> ManifestKind:

@@ -1,5 +1,7 @@
 """Likelihoods by name."""
 
+from collections.abc import Callable
+
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.counts import NegativeBinomialLikelihood, PoissonLikelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
@@ -21,6 +23,12 @@ LIKELIHOODS = (
     *COUNT_LIKELIHOODS,
     MULTILABEL,
 )
+
+_BY_NUMBER: dict[str, Callable[[int], Likelihood]] = {
+    "robust_max": RobustMaxLikelihood,
+    "softmax": SoftmaxLikelihood,
+    MULTILABEL: MultilabelLikelihood,
+}
 
 
 def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) -> Likelihood:
@@ -47,12 +55,8 @@ def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) 
         return GaussianLikelihood(num_units, dtype)
     if name in COUNT_LIKELIHOODS:
         return PoissonLikelihood(dtype) if name == "poisson" else NegativeBinomialLikelihood(num_units, dtype)
-    if name == "robust_max":
-        return RobustMaxLikelihood(num_classes)
-    if name == "softmax":
-        return SoftmaxLikelihood(num_classes)
-    if name == MULTILABEL:
-        return MultilabelLikelihood(num_classes)
+    if name in _BY_NUMBER:
+        return _BY_NUMBER[name](num_classes)
     if name == "noisy_probit":
         return NoisyProbitLikelihood(num_classes, dtype)
     if num_classes != 2:

@@ -14,14 +14,14 @@ from data_prep.errors import InputError
 from gpmodels.statistics.conformal import groups_needed
 from pipelines.bundles.guarantees import GuaranteeRecord, with_guarantee
 from pipelines.bundles.metadata import Metadata
-from pipelines.command.referral import ReferralSettings
+from pipelines.command.referral import FamiliaritySettings, ReferralSettings
 from pipelines.scores.class_guarantees import JointGuarantee, Limit, ReferralRule, joint_guarantee
 from pipelines.scores.costs import CostTable, given_costs
 from pipelines.scores.definitions import format_share
 from pipelines.scores.held_out import HELD_OUT, HeldOut, class_place, read_held_out
 from pipelines.scores.prediction_sets import PredictionSets, prediction_sets
 
-Settings = TypeVar("Settings", bound=ReferralSettings)
+Settings = TypeVar("Settings", bound=FamiliaritySettings)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def rules_for(
 
     if not isinstance(settings, ReferralSettings):  # of numbers, which the application refers
         return settings, LineRules(metadata.least_familiarity, settings.keep_unfamiliar)
-    limits = asked_limits(settings, metadata.class_names)
+    limits, refer = asked_limits(settings, metadata.class_names), settings.refer
     coverage: float | None = getattr(settings, "coverage", None)
     given = given_costs(settings, metadata.class_names, say)
     rules = LineRules(
@@ -109,13 +109,13 @@ def rules_for(
             settings, metadata.guarantee, bundle=bundle, judged=judged, console=console, part=part
         )
         limits = []  # the entropy decides
-    if not limits and coverage is None and settings.refer is None:
+    if not limits and coverage is None and refer is None:
         return settings, rules
     held_out, record = held_out or read_held_out(bundle / HELD_OUT), metadata.guarantee
     if record is None or record.judged != judged:
         raise InputError(f"{bundle} holds no predictions of held-out {judged}, which are referred here.")
-    if settings.refer is not None:
-        settings = _with_share(settings, settings.refer, held_out, record, say)
+    if refer is not None:
+        settings = _with_share(settings, refer, held_out, record, say)
     if not limits and coverage is None:
         return settings, rules
     if not held_out.has_classes:

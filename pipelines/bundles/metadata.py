@@ -92,6 +92,11 @@ class Metadata(BaseModel):
     sha256: dict[str, str] = {}
 
     @property
+    def command(self) -> str:
+        """The command that predicts with the bundle: for several labels an image it is `classify`, too."""
+        return "classify" if self.application == "multilabel" else self.application
+
+    @property
     def least_familiarity(self) -> float | None:
         """The least value of the output `familiarity`; None where there is none, as in earlier versions."""
         described = self.signatures["serving_default"].outputs.get(FAMILIARITY)
@@ -190,6 +195,26 @@ def number_signatures(unit: str, coverage: float) -> dict[str, SignatureDescript
     return _image_signatures(of_images=outputs, of_encoded=outputs, notes=(notes, notes))
 
 
+def label_signatures(label_names: tuple[str, ...]) -> dict[str, SignatureDescription]:
+    """Describe what `pipelines.bundles.serving.LabelServer` takes and returns.
+
+    Args:
+        label_names: Names of the yes/no labels.
+    """
+    shape, largest = (None, len(label_names)), float(np.log(2.0))
+    meanings = {
+        "probability": (f"probability of yes for each of {', '.join(label_names)}", 1.0, ""),
+        "predictive_entropy": ("total uncertainty of each label", largest, "nats"),
+        "mutual_information": ("the model's own share of it", largest, "nats"),
+    }
+    outputs = {
+        name: _tensor(shape, "float32", text, (0.0, most), unit)
+        for name, (text, most, unit) in meanings.items()
+    }
+    notes = "Several yes/no labels for each image."
+    return _image_signatures(of_images=outputs, of_encoded=outputs, notes=(notes, notes))
+
+
 def clip_signatures(
     class_names: tuple[str, ...], shape: tuple[int, ...], *, single_latent: bool
 ) -> dict[str, SignatureDescription]:
@@ -228,6 +253,8 @@ def with_familiarity(
 ) -> dict[str, SignatureDescription]:
     """Return the signatures of a bundle with the output `familiarity`, of the shape of `label` or `mean`.
 
+    Where there is neither, as of several labels, it is one a row.
+
     Args:
         signatures: The signatures without it.
         least: The least familiarity that there can be.
@@ -235,8 +262,9 @@ def with_familiarity(
     meaning = "share of known examples that look at least as strange; below 0.01 it is unfamiliar"
     described = {}
     for name, signature in signatures.items():
-        of_each = signature.outputs.get("label") or signature.outputs["mean"]
-        familiarity = _tensor(of_each.shape, "float32", meaning, (least, 1.0))
+        of_each = signature.outputs.get("label") or signature.outputs.get("mean")
+        shape = (None,) if of_each is None else of_each.shape
+        familiarity = _tensor(shape, "float32", meaning, (least, 1.0))
         outputs = {**signature.outputs, FAMILIARITY: familiarity}
         described[name] = signature.model_copy(update={"outputs": outputs})
     return described

@@ -214,8 +214,8 @@ def bundle_preprocessing(metadata: Metadata, bundle: Path, cls: type[Preprocessi
         return cls.model_validate(metadata.preprocessing_settings)
     except ValidationError as error:
         raise InputError(
-            f"{bundle / METADATA} does not say how examples of `gpimaging {metadata.application}` are made. "
-            f"Pass the --out of `gpimaging {metadata.application} export`."
+            f"{bundle / METADATA} does not say how examples of `gpimaging {metadata.command}` are made. "
+            f"Pass the --out of `gpimaging {metadata.command} export`."
         ) from error
 
 

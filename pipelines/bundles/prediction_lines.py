@@ -31,6 +31,7 @@ class PredictionLine:
         familiarity_columns: Names of the cells of familiarity, where the bundle says it.
         cost_columns: Names of the cells of a decision by costs, where there are any.
         set_columns: Names of the cells of a set of classes, where there is one.
+        names_classes: Whether the table has columns for each class or label.
         familiarity_factor: What the least familiarity of an input is of the bundle's: 2 where it is pooled.
         file: The file that was predicted.
         referred: Whether a person should look.
@@ -44,6 +45,7 @@ class PredictionLine:
 
     own_columns: ClassVar[tuple[str, ...]] = ()
     familiarity_columns: ClassVar[tuple[str, ...]] = FAMILIARITY_COLUMNS
+    names_classes: ClassVar[bool] = False
     familiarity_factor: ClassVar[int] = 1
     cost_columns: ClassVar[tuple[str, ...]] = ()
     set_columns: ClassVar[tuple[str, ...]] = ()
@@ -118,6 +120,7 @@ class ClassPredictionLine(PredictionLine):
 
     cost_columns = COST_COLUMNS
     set_columns = SET_COLUMNS
+    names_classes = True
 
     label: str | None = None
     predictive_entropy: float | None = None

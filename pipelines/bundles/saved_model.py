@@ -174,8 +174,8 @@ def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str
             changed.
     """
     metadata = load_metadata(bundle)
-    found = metadata.application
-    if application not in {None, found}:
+    found = metadata.command
+    if application not in {None, metadata.application}:
         raise InputError(
             f"{bundle} is a bundle of `gpimaging {found}`, not of `gpimaging {application}`. Predict with "
             f"`gpimaging {found} predict`, or pass the --out of `gpimaging {application} export`."

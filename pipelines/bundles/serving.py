@@ -147,6 +147,17 @@ class ClassServer(ImageServer):
         return _with_classes(outputs)
 
 
+class LabelServer(ImageServer):
+    """Serves several yes/no labels for each image."""
+
+    def _of_images(self, outputs: Tensors, size: tf.Tensor) -> Tensors:  # noqa: ARG002 - maps need it
+        return self._of_network_size(outputs)
+
+    def _of_network_size(self, outputs: Tensors) -> Tensors:
+        served = ("probability", "predictive_entropy", "mutual_information", "familiarity")
+        return {name: outputs[name] for name in served if name in outputs}
+
+
 class NumberServer(ImageServer):
     """Serves a number for each image, with an interval.
 

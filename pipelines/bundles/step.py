@@ -25,7 +25,7 @@ from pipelines.bundles.sources import (
     print_unsearched,
     with_subfolders,
 )
-from pipelines.command.referral import GroupReferralSettings, ReferralSettings
+from pipelines.command.referral import FamiliaritySettings, GroupReferralSettings
 
 Predictor = TypeVar("Predictor", bound=Callable[..., Any])
 
@@ -99,7 +99,7 @@ class PredictStep(Generic[Predictor, Line]):
 
     def __call__(
         self,
-        settings: ReferralSettings,
+        settings: FamiliaritySettings,
         *,
         inputs: Sequence[Path],
         model: Path,
@@ -168,7 +168,7 @@ class PredictStep(Generic[Predictor, Line]):
             sources,
             out,
             console,
-            class_names=metadata.class_names if issubclass(line_class, ClassPredictionLine) else (),
+            class_names=metadata.class_names if line_class.names_classes else (),
             rules=rules,
             left_out=left_out,
             run=run,

@@ -1,20 +1,27 @@
 """The parts of the application for images of any subject: how they are fitted, and what a bundle is for."""
 
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from data_prep.classify.manifest import ClassifyManifest
 from data_prep.files.depth import read_at_levels
 from data_prep.files.fitting import fit_image
+from data_prep.prepared.manifest import application_of
 from gpmodels import HybridModel
 from pipelines.bundles.fitting import fit_images
 from pipelines.bundles.serving import ClassServer, Server
-from pipelines.classify.settings import APPLICATION, ClassifyRun, TrainSettings
+from pipelines.classify.multilabel import several_labels
+from pipelines.classify.settings import APPLICATION, SEVERAL_LABELS, ClassifyRun, TrainSettings
+from pipelines.command.folders import RUN
 from pipelines.labelled.classes import ClassDeployment, ClassJudge
 from pipelines.labelled.data import PreparedImages
 from pipelines.labelled.fitted_images import fit_facts, fitting_in_words, oblong_noise, require_fit
 from pipelines.labelled.group_judge import image_or_group_judge
 from pipelines.labelled.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
 from pipelines.runs.application import Application
+from pipelines.runs.description import load_run
 from pipelines.trunks.application import with_trunks
 
 ClassifyData = PreparedImages[ClassifyManifest]
@@ -59,5 +66,22 @@ _ON_IMAGES: Application[ClassifyData, TrainSettings, ClassifyRun] = Application(
     read_image=lambda path, run: fit_image(read_at_levels(path, run.images.levels), run.size, run.images.fit),
 )
 
-CLASSIFY: Application[ClassifyData, TrainSettings, ClassifyRun] = with_trunks(_ON_IMAGES)
-"""Images of any subject, one class each."""
+MULTILABEL: Application[Any, TrainSettings, ClassifyRun] = with_trunks(several_labels(_ON_IMAGES))
+"""Images of any subject, several yes/no labels each."""
+
+
+def one_class_or_several_labels(folder: Path) -> Application[Any, TrainSettings, ClassifyRun]:
+    """Return the application that a prepared folder, or that of a run, is of.
+
+    Raises:
+        InputError: The folder is neither.
+    """
+    if (folder / RUN).exists():
+        return MULTILABEL if load_run(folder, ClassifyRun).several_labels else CLASSIFY
+    return MULTILABEL if application_of(folder) == SEVERAL_LABELS else CLASSIFY
+
+
+CLASSIFY: Application[ClassifyData, TrainSettings, ClassifyRun] = replace(
+    with_trunks(_ON_IMAGES), for_folder=one_class_or_several_labels
+)
+"""Images of any subject, one class each; see `one_class_or_several_labels`."""

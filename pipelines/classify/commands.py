@@ -29,18 +29,29 @@ def prepare(
     ],
     out: Path,
     table: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Columns image,class and perhaps group and split.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="Columns image,class and perhaps group and split; or several labels of 0, 1 or nothing.",
+        ),
     ] = None,
     overwrite: OverwritePrepared = False,
 ) -> Any:
     """Turn images sorted into class folders, or listed in a table, into shards for training."""
+    from data_prep.classify.manifest import MultilabelManifest  # noqa: PLC0415 - help answers without it
     from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - help answers without it
-    from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import (  # noqa: PLC0415 - as above
+        describe_classes,
+        describe_labels,
+        print_prepared,
+    )
 
     result = call.prepared(prepare_classify, images, out, table=table, overwrite=overwrite)
     manifest = result.manifest
     written = f"{manifest.num_examples} images of {manifest.size[0]} x {manifest.size[1]}"
     facts = describe_classes(result, manifest.examples, manifest.notes)
+    if isinstance(manifest, MultilabelManifest):
+        facts = [*describe_labels(manifest), *facts]
     print_prepared(written, facts, result.skipped, out, call.console)
     return manifest
 
@@ -53,10 +64,10 @@ COMMANDS = application_commands(
     evaluate=EvaluateSettings,
     evaluate_off_cluster=partial(evaluate_off_cluster, ClassifyRun),
     predict=predict_command(
-        "pipelines.classify.prediction:CLASSIFY_PREDICTION",
+        "pipelines.classify.label_prediction:predict_classes_or_labels",
         PredictSettings,
-        purpose="Write the class of each image, its probability and its uncertainty, with an exported "
-        "bundle.",
+        purpose="Write the class of each image, or its labels, with probabilities and uncertainty, by an "
+        "exported bundle.",
         inputs="Images, or folders of them.",
         side_by_side=True,
     ),

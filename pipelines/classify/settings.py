@@ -24,12 +24,25 @@ __all__ = [
 APPLICATION: Final = "classify"
 """What runs, bundles and prepared folders call the application."""
 
+SEVERAL_LABELS: Final = "multilabel"
+"""What bundles and prepared folders call it where images have several labels."""
+
 
 class ClassifyRun(TrunkRun):
-    """Description of a run on images of any subject."""
+    """Description of a run on images of any subject.
+
+    With `several_labels` images have several yes/no labels in the place of one class, and `class_names` are
+    theirs.
+    """
 
     application: Literal["classify"]
     images: ImagePreprocessing
+    several_labels: bool = False
+
+    @property
+    def reported_classes(self) -> tuple[str, ...]:
+        """Names of the classes that the report separates; none of several labels."""
+        return () if self.several_labels else self.class_names
 
 
 class TrainSettings(ImageOrTrunkSettings):

@@ -136,7 +136,7 @@ def _evaluate(
     errors = [collector.errors() for collector in judged.referral]
     guarantees = (
         {}
-        if no_guarantee or job.has_real_targets
+        if no_guarantee or job.has_real_targets or job.has_several_labels
         else run_guarantees(
             job,
             predictors,

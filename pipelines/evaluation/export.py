@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from pipelines.runs.models import load_model
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.costs import given_costs
 from pipelines.scores.held_out import HELD_OUT, read_held_out
+from pipelines.scores.labels import HeldOutLabels
 from pipelines.scores.metrics import read_metrics
 from pipelines.scores.numbers import HeldOutNumbers
 
@@ -78,9 +80,11 @@ def export(
     source = model_source(job, head, temperature, pool_temperatures)
     guarantee = read_guarantees(job.folder).of(source)
     held_out = head_folder(job.folder, head) / HELD_OUT
-    keeps_held_out = (guarantee is not None or job.has_real_targets) and held_out.is_file()
+    read: Callable[[Path], object] = read_held_out if _has_guarantees(job) else HeldOutNumbers.read
+    read = HeldOutLabels.read if job.has_several_labels else read
+    keeps_held_out = (guarantee is not None or not _has_guarantees(job)) and held_out.is_file()
     if keeps_held_out:  # a damaged one would be noticed at the prediction alone
-        (HeldOutNumbers.read if job.has_real_targets else read_held_out)(held_out)
+        read(held_out)
     if guarantee is None and enclosed is not None:
         guarantee = guarantee_record(enclosed, source)
     told = {**metadata.training_data, **_fitted(trained, temperature)}
@@ -130,12 +134,17 @@ def export(
 
 
 def _require_temperature(job: Job[Any, Any, Any], settings: ExportSettings) -> None:
-    """Raise `InputError` where a head of numbers shall be exported without its temperature."""
-    if job.has_real_targets and not settings.tempered:
+    """Raise `InputError` where a head of numbers or labels shall be exported without its temperature."""
+    if not _has_guarantees(job) and not settings.tempered:
         raise InputError(
             "tempered: false is of classes alone. The intervals of numbers are of deviations with their "
-            "temperature. Leave it out."
+            "temperature, and what is kept of several labels is of probabilities with it. Leave it out."
         )
+
+
+def _has_guarantees(job: Job[Any, Any, Any]) -> bool:
+    """Whether a run keeps guarantees; of numbers and of several labels `predict` finds them."""
+    return not (job.has_real_targets or job.has_several_labels)
 
 
 def _print_lacking(
@@ -164,7 +173,7 @@ def _print_guarantee(
     settings: ExportSettings,
 ) -> None:
     """Say where a bundle can guarantee nothing, why, and what to do; of numbers `predict` finds that out."""
-    if job.has_real_targets:
+    if not _has_guarantees(job):
         return
     if guarantee is None:
         why = "the run keeps none of this model."

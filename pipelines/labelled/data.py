@@ -20,7 +20,7 @@ from data_prep.labelled.dataset import (
 )
 from data_prep.labelled.view_manifest import ViewsManifest
 from data_prep.labelled.views import read_views
-from data_prep.prepared.manifest import LabelledManifest, load_manifest
+from data_prep.prepared.manifest import LabelledManifest, Target, load_manifest
 from pipelines.labelled.svms import TrainingFeatures
 from pipelines.runs.application import Prepared
 
@@ -43,7 +43,7 @@ class LabelledData(Prepared[ManifestKind], abc.ABC):
         """Return batches of inputs and labels; options as `data_prep.labelled.dataset.labelled_dataset`."""
 
     @abc.abstractmethod
-    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[Any], float]]:
+    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[Any], Target]]:
         """Yield name, what the network is given, and label of some examples, in the order of names."""
 
     def sources(self, names: Sequence[str]) -> Iterator[NDArray[np.uint8] | None]:
@@ -61,7 +61,7 @@ class PreparedImages(LabelledData[ManifestKind]):
         """Return batches of images and labels; options as `data_prep.labelled.dataset.labelled_dataset`."""
         return labelled_dataset(self.folder, self.manifest, names, **options)
 
-    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[Any], float]]:
+    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[Any], Target]]:
         """Yield name, image and label of some examples, in the order of names."""
         return labelled_records(self.folder, self.manifest, names)
 
@@ -93,7 +93,7 @@ class PreparedMatrix(LabelledData[ManifestKind]):
         part = self.part(names)
         return features_dataset(part.features, part.labels, **options)
 
-    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[np.float32], float]]:
+    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[np.float32], Target]]:
         """Yield name, features and label of some examples, in the order of names."""
         names = sorted(names)
         part = self.part(names)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from data_prep.classify.manifest import MultilabelManifest
 from data_prep.errors import Skipped
 from data_prep.labelled.preparing import PrepareResult
 from data_prep.prepared.manifest import LabelledExample
@@ -28,6 +29,20 @@ def print_prepared(
     if len(skipped) > 10:
         lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
     console.print("\n".join(lines), markup=False)
+
+
+def describe_labels(manifest: MultilabelManifest) -> list[str]:
+    """Return what was understood of a table with several yes/no labels an image, and how many there are."""
+    names, rows = manifest.label_names, [example.labels for example in manifest.examples]
+    counts = [Counter(row[place] for row in rows) for place in range(len(names))]
+    return [
+        f"Read as {len(names)} yes/no labels an image, each known or empty by itself: "
+        + "; ".join(
+            f"{name} {of[1]} yes, {of[0]} no{f', {of[None]} unknown' * bool(of[None])}"
+            for name, of in zip(names, counts, strict=True)
+        ),
+        "Split evenly by the rarest label of each image:",
+    ]
 
 
 def describe_classes(

@@ -408,6 +408,8 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
         variant: Takes the settings of a training and a console, and returns the application that these
             settings choose, with the settings to use; None where the application has no variants. All other
             fields are then those of the variant.
+        for_folder: Takes a prepared folder or that of a run, and returns the application for its kind of
+            examples; None where there is one kind.
         judge_for: Takes the settings of an evaluation, or None for those without any choice, and the data,
             and returns the judge that they ask for; None where `judge` always judges.
     """
@@ -427,6 +429,7 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
     pooled: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
     before_training: Callable[[], None] | None = None
     variant: Callable[[SettingsKind, Console], tuple[Self, SettingsKind]] | None = None
+    for_folder: Callable[[Path], "Application[Any, Any, Any]"] | None = None
     judge_for: Callable[[Any, DataKind], Judge[DataKind]] | None = None
 
     def variant_for(self, settings: SettingsKind, console: Console) -> tuple[Self, SettingsKind]:

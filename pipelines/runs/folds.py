@@ -49,7 +49,8 @@ def num_folds_of(job: Job[Any, Any, Any], model: HybridModel) -> int:
         model: Network of the run with any head.
     """
     judge_by, data = job.application.judge, job.data
-    is_of_examples = judge_by.refers_classes or not model.head.is_classifier
+    is_of_labels_or_numbers = not model.head.is_classifier or bool(model.head.label_shape)
+    is_of_examples = judge_by.refers_classes or is_of_labels_or_numbers
     if model.network.trainable_weights or not (job.settings.out_of_fold and is_of_examples):
         return 0
     if not (job.splits.selection and isinstance(data.manifest, LabelledManifest)):

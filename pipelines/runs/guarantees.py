@@ -110,6 +110,8 @@ def possible_guarantee(job: Job[Any, Any, Any]) -> str:
         largest = [one for one in COVERAGES if groups_needed(one) <= units]
         checked = f"intervals of up to {100 * largest[-1]:g} %" if largest else "no intervals"
         return f"{units} {noun} are held out: they can check {checked}"
+    if job.has_several_labels:
+        return f"{units} {noun} are held out, by which `predict --max-error` refers answers of each label"
     possible = [error for error in TABLE_ERRORS if units_needed(error, binomial=is_binomial) <= units]
     least = f"an error of {100 * possible[0]:g} % at best" if possible else "nothing"
     parts, more = "", "; a larger selection_fraction holds out more"

@@ -20,6 +20,7 @@ from pipelines.runs.models import load_model, view_text
 from pipelines.runs.selection import GroupLosses, SelectedNumbers, SelectedPoints, selection_temperature
 from pipelines.runs.sources import contribution_text
 from pipelines.scores.held_out import HELD_OUT
+from pipelines.scores.labels import HeldOutLabels
 from pipelines.scores.numbers import COVERAGES
 
 
@@ -73,6 +74,8 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
     def _judge_held_out(self, name: str, points: SelectedPoints, temperature: float) -> None:
         """Write down the temperatures of a head's pools, and keep what it loses on the held-out examples."""
         run, names = self.job.run, held_out_names(self.job)
+        if self.job.has_several_labels:
+            self._keep_labels(name, points, temperature)
         if isinstance(points, SelectedNumbers):
             self._keep_intervals(name, points, temperature)
             run = self.job.run
@@ -82,6 +85,14 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
             self._update_run(pool_temperatures={**run.pool_temperatures, name: found.pool_temperatures})
         for noun, of_pools in found.pool_temperatures.items():
             self.job.say(f"Temperature of its {noun}, after that: {of_pools:.3f}")
+
+    def _keep_labels(self, name: str, points: SelectedPoints, temperature: float) -> None:
+        """Keep what is predicted of the labels of held-out examples, by which `predict` refers answers."""
+        groups = [example.group for example in self.job.data.manifest.select(held_out_names(self.job))]
+        truth = np.where(points.weights > 0, points.labels, np.nan).reshape(len(groups), -1)
+        probability = points.probabilities(temperature)[:, 1].reshape(truth.shape)
+        unit = np.unique(groups, return_inverse=True)[1].reshape(-1)
+        HeldOutLabels(probability, truth, unit).write(head_folder(self.job.folder, name) / HELD_OUT)
 
     def _keep_intervals(self, name: str, points: SelectedNumbers, temperature: float) -> None:
         """Write down how wide intervals must be by the held-out groups, and what is predicted of these."""
@@ -129,7 +140,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
 
     def _keep_guarantee(self, name: str, model: HybridModel) -> None:
         """Keep what the model with its temperatures can guarantee, by the held-out examples."""
-        if self.is_whole and model.head.is_classifier:
+        if self.is_whole and model.head.is_classifier and not self.job.has_several_labels:
             keep_guarantee(self.job, name, model)
 
     def _weigh_views(self, model: HybridModel) -> None:

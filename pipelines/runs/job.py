@@ -9,7 +9,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.splits.divide import Splits, manifest_splits
-from gpmodels.likelihoods.names import TARGET_LIKELIHOODS
+from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS
 from pipelines.command.config import CONFIG_NAME, load_settings
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.description import load_run
@@ -57,8 +57,18 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
         return self.application.network.likelihood_of(self.settings) in TARGET_LIKELIHOODS
 
     @property
+    def has_several_labels(self) -> bool:
+        """Whether each example has several yes/no labels in the place of one class."""
+        return self.application.network.likelihood_of(self.settings) == MULTILABEL
+
+    @property
     def nll_title(self) -> str:
-        """What a training calls its NLL: heads learn standardised numbers, reports are in the unit."""
+        """What a training calls its NLL: heads learn standardised numbers, reports are in the unit.
+
+        Of several labels it is the sum over those that are known; reports have the mean.
+        """
+        if self.has_several_labels:
+            return "NLL of all labels"
         return "standardised NLL" if self.has_real_targets else "NLL"
 
     def on(self, data: DataKind, *, fold: int, selects: bool = True) -> Self:
@@ -119,6 +129,8 @@ def trained_job(
     Raises:
         InputError: The folder is no run of the application, or none of its heads is trained yet.
     """
+    if application.for_folder is not None:
+        application = application.for_folder(folder)
     run = load_run(folder, application.run)
     if not run.heads:
         raise InputError(f"{folder} has no trained head yet. Continue its training with --resume.")

@@ -130,9 +130,10 @@ def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoi
         else:
             logit = np.stack([outputs["mean"], outputs["variance"]], axis=-1)
         flat_label = label.numpy().ravel()
-        labels.append(flat_label)
+        known = np.isfinite(flat_label)  # of several labels of an example, each of which is a point
+        labels.append(np.where(known, flat_label, 0))
         logits.append(logit.reshape(flat_label.size, *logit.shape[label.shape.rank :]))
-        weights.append(weight[0].numpy().ravel() if weight else np.ones(flat_label.size, np.float32))
+        weights.append(weight[0].numpy().ravel() if weight else known.astype(np.float32))
         sizes += [flat_label.size // label.shape[0]] * label.shape[0]
     examples = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     of_targets = SelectedNumbers if model.head.standardises_targets else SelectedCounts

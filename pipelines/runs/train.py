@@ -87,6 +87,8 @@ def train(  # noqa: PLR0913 - the last three have defaults
         ProcessLost: Another process of a training on several machines did not come, or ended.
     """
     require_no_run(out, resume=resume)
+    if application.for_folder is not None:
+        application = application.for_folder(data)
     application, settings = application.variant_for(settings, console)
     if application.before_training is not None:
         application.before_training()

@@ -61,8 +61,8 @@ def reliability_figure(results: Sequence[MethodResult]) -> str:
     with figure_style():
         figure = Figure(figsize=(5.6, 5.8), layout="constrained")
         diagram, shares = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-        num_classes = results[0].statistics.dense["confusion"].shape[-1]
-        low = 1.0 / num_classes
+        rows = results[0].statistics.dense
+        low = 1.0 / (rows["confusion"].shape[-1] if "confusion" in rows else 2)  # labels are yes or no
         diagram.plot([low, 1], [low, 1], color="#aaaaaa", linestyle="--", linewidth=1, label="ideal")
         for index, result in enumerate(results):
             reliability = result.reliability()

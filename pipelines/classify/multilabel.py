@@ -1,0 +1,142 @@
+"""The application for images of any subject with several yes/no labels each, which `classify` is for them.
+
+The record is that of classes with another likelihood, judge and server.
+"""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data_prep.classify.manifest import MultilabelManifest
+from data_prep.errors import InputError
+from data_prep.splits.divide import Splits
+from gpmodels import HybridModel
+from gpmodels.likelihoods.names import MULTILABEL
+from pipelines.bundles.fitting import fit_images
+from pipelines.bundles.metadata import label_signatures
+from pipelines.bundles.serving import LabelServer, Server
+from pipelines.classify.label_judging import LabelJudge
+from pipelines.classify.settings import SEVERAL_LABELS, ClassifyRun, TrainSettings
+from pipelines.labelled.classes import ClassDeployment, plain_batches, steps_per_epoch, training_batches
+from pipelines.labelled.data import PreparedImages, open_images
+from pipelines.labelled.fitted_images import fit_facts, require_fit
+from pipelines.labelled.images import IMAGE_NETWORK
+from pipelines.runs.application import Application, Inputs, require_size
+from pipelines.runs.settings import EvaluateSettings, GroupEvaluateSettings
+
+LabelData = PreparedImages[MultilabelManifest]
+
+HEADS = ("linear", "ridge_linear", "svgp", "autogp", "hgp", "random_features", "deep_gp")
+"""Heads that know several labels."""
+
+
+def label_facts(data: LabelData, splits: Splits) -> dict[str, Any]:
+    """Return what a run records about its labels; N is the number of training examples."""
+    names = data.manifest.label_names
+    return {"num_data": len(splits.train), "class_names": names, "several_labels": True}
+
+
+def check_labels_can_be_learned(data: LabelData, splits: Splits, settings: TrainSettings) -> list[str]:
+    """Refuse settings that several labels do not go with, and return warnings about labels.
+
+    Raises:
+        InputError: A setting is for classes alone.
+    """
+    unknown = [name for name in settings.heads if name not in HEADS]
+    if unknown:
+        raise InputError(
+            f"heads: {', '.join(unknown)} cannot learn several labels an image. Choose of {', '.join(HEADS)}."
+        )
+    defaults = type(settings)()
+    for name in ("likelihood", "class_balance", "ensemble"):
+        if getattr(settings, name) != getattr(defaults, name):
+            raise InputError(
+                f"{name}: is for one class an image, and {data.folder} has several labels. Leave it out."
+            )
+    warnings = []
+    for part, what in (("train", "learned"), ("selection", "used to choose epochs and temperatures")):
+        targets = np.array(data.manifest.targets(getattr(splits, part)), np.float64).reshape(
+            -1, len(data.manifest.label_names)
+        )
+        lacking = [
+            name
+            for name, column in zip(data.manifest.label_names, targets.T, strict=True)
+            if len(targets) and len(set(column[np.isfinite(column)].tolist())) < 2
+        ]
+        if lacking:
+            warnings.append(
+                f"of the {part} images either none has, or all have, {', '.join(lacking)}: nothing of it is "
+                f"{what}. Prepare more, or smaller, groups of both kinds."
+            )
+    return warnings
+
+
+def require_labels(data: LabelData, model: Path, run: ClassifyRun) -> None:
+    """Raise `InputError` where data have other labels than those that a run was trained on."""
+    names = getattr(data.manifest, "label_names", ())
+    if names != run.class_names:
+        raise InputError(
+            f"{data.folder} has the labels {', '.join(names)}, but {model} was trained on "
+            f"{', '.join(run.class_names)}. Give the table the same columns in the same order."
+        )
+
+
+def label_judge(settings: EvaluateSettings | None, data: LabelData) -> LabelJudge:
+    """Return the judge of several labels.
+
+    Raises:
+        InputError: The settings ask for what is of one class an image alone.
+    """
+    if isinstance(settings, GroupEvaluateSettings) and (settings.costs is not None or settings.by != "image"):
+        raise InputError(
+            f"{data.folder} has several labels an image: costs and by=group are for one class an image. "
+            "Leave them out, and decide for yes above the threshold of the probability that costs ask for."
+        )
+    return LabelJudge()
+
+
+def label_server(model: HybridModel, run: ClassifyRun) -> Server:
+    """Return the graph that predicts several labels for each image."""
+    resize = partial(fit_images, fit=run.images.fit)
+    return LabelServer(model.inference_function(), run.size, resize, levels=run.images.levels)
+
+
+def several_labels(
+    classes: Application[Any, TrainSettings, ClassifyRun],
+) -> Application[Any, TrainSettings, ClassifyRun]:
+    """Return the application for several labels an image, from that for one class an image."""
+    deployment: ClassDeployment[Any, Any] = classes.deployment  # type: ignore[assignment]
+    return replace(
+        classes,
+        title="Images by several labels",
+        inputs=Inputs(
+            open=partial(open_images, manifest=MultilabelManifest),
+            training_batches=training_batches,
+            plain_batches=plain_batches,
+            steps_per_epoch=steps_per_epoch,
+            facts=(label_facts, fit_facts),
+            checks=(check_labels_can_be_learned,),
+            fitting=(require_size, require_labels, require_fit),
+        ),
+        network=replace(IMAGE_NETWORK, likelihood=lambda _: MULTILABEL),
+        judge=LabelJudge(),
+        judge_for=label_judge,
+        deployment=replace(
+            deployment,
+            application=SEVERAL_LABELS,
+            intended_use=(
+                "Saying of images like those of the training which of several labels each has, every label "
+                "by itself, with probabilities that say which answers a person should look at."
+            ),
+            limitations=(
+                "It knows the labels it was trained on and no others, and answers of anything else, too. "
+                "Another camera, place or light is another kind of data. Judge it on your own labelled "
+                "images from there with `gpimaging classify evaluate` before relying on it."
+            ),
+            signatures=lambda run, _: label_signatures(run.class_names),
+            server=label_server,
+        ),
+    )
