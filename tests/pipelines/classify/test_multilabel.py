@@ -79,7 +79,7 @@ def test_batches_have_all_labels(prepared):
 class Fixed(tf.Module):
     """A model that says the log-odds 2 of every label."""
 
-    head = SimpleNamespace(is_classifier=True, label_shape=(2,))
+    head = SimpleNamespace(is_classifier=True, standardises_targets=False, label_shape=(2,))
 
     def __call__(self, inputs: tf.Tensor, *, training: bool) -> dict[str, tf.Tensor]:  # noqa: ARG002
         return {"logit": tf.fill([inputs.shape[0], 2], 2.0)}

@@ -78,7 +78,8 @@ def job(tmp_path, monkeypatch, *, trained: int = 40, selected: int = 8, refers: 
     )
 
 
-CLASSES, NUMBERS = SimpleNamespace(is_classifier=True), SimpleNamespace(is_classifier=False)
+CLASSES = SimpleNamespace(is_classifier=True, label_shape=())
+NUMBERS = SimpleNamespace(is_classifier=False, label_shape=())
 FROZEN = SimpleNamespace(network=SimpleNamespace(trainable_weights=[]), head=CLASSES)
 TRAINED = SimpleNamespace(network=SimpleNamespace(trainable_weights=["kernel"]), head=CLASSES)
 OF_NUMBERS = SimpleNamespace(network=SimpleNamespace(trainable_weights=[]), head=NUMBERS)

@@ -88,6 +88,7 @@ def job_of(
         run=SimpleNamespace(refitted_folds=0),
         splits=SimpleNamespace(selection=names),
         has_real_targets=has_numbers,
+        has_several_labels=False,
     )
 
 
