@@ -4,9 +4,10 @@
     python -m benchmarks.several_labels --data FOLDER --out benchmarks/results/several_labels --unknown 0.5
 
 FOLDER is mhsma_sperm: 1000 human sperm heads to learn from and 240 to judge by, four labels each. Every
-method sees the features of a frozen EfficientNet-Lite0. Seeds draw the selection part and the starts of the
-heads, the forest's trees, and which labels of the training images are hidden (`--unknown`). The forest has
-500 trees for each label, and learns from the selection part, too.
+method sees the features of a frozen EfficientNet-Lite0. Seeds draw starts and orders of the training, the
+forest's trees, and which labels of the training images are hidden (`--unknown`); the judged images and the
+selection part are the same for all. The forest has 500 trees for each label, and learns from the selection
+part, too.
 """
 
 import argparse
