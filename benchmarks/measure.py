@@ -3,11 +3,12 @@
     python -m benchmarks.measure --data FOLDER --out benchmarks/results/measure
 
 FOLDER holds glas_colon_histology and bccd_blood_cells. A simulated set counts bright spots with a known
-noise, and the solar cells come with `pip install elpv-dataset`. Every set is prepared, trained and judged by the steps of `gpimaging measure`, on a frozen
-EfficientNet-Lite0, with other groups to judge by for each seed. Ridge regression and the Gaussian process of
-scikit-learn see the same features of the training and the selection part; penalty and noise are those of five
-parts held out by groups (ridge), or what the process finds (GP). With `--likelihood poisson --only blood` our
-heads learn the cells as counts, and the linear one is their only rival.
+noise, and the solar cells come with `pip install elpv-dataset`. Every set is prepared, trained and judged
+by the steps of `gpimaging measure`, on a frozen EfficientNet-Lite0, with other groups to judge by for each
+seed. Ridge regression and the Gaussian process of scikit-learn see the same features of the training and
+the selection part; penalty and noise are those of five parts held out by groups (ridge), or what the
+process finds (GP). With `--likelihood poisson --only blood` our heads learn the cells as counts, and the
+linear one is their only rival.
 """
 
 import argparse
