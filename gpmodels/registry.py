@@ -23,7 +23,7 @@ from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.dropout.settings import DropoutSettings
 from gpmodels.heads.settings import SVGPSettings
 from gpmodels.hgp.settings import HGPSettings, VMGPSettings
-from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS
+from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS, VOTES
 from gpmodels.random_features.settings import RandomFeatureSettings
 from gpmodels.sngp.settings import SNGPSettings
 from gpmodels.svdkl.settings import SVDKLSettings
@@ -137,7 +137,7 @@ class HeadFamily:
 
     def has_single_latent(self, task: HeadTask) -> bool:
         """Whether one latent function decides between two classes, as for all likelihoods but a softmax."""
-        if task.likelihood == MULTILABEL:
+        if task.likelihood in (MULTILABEL, VOTES):
             return False
         return task.num_classes == 2 and (not self.takes_likelihood or task.likelihood in {None, "bernoulli"})
 
@@ -245,7 +245,11 @@ def _maker(
     def make(given: Any, task: HeadTask) -> Head:
         arguments = {key: getattr(given, key) for key in of_settings}
         arguments |= {key: getattr(task, key) for key in of_task}
-        if task.likelihood in (*TARGET_LIKELIHOODS, MULTILABEL):  # of classes many heads have one alone
+        if task.likelihood in (
+            *TARGET_LIKELIHOODS,
+            MULTILABEL,
+            VOTES,
+        ):  # of classes many heads have one alone
             arguments["likelihood"] = task.likelihood
         return head_class()(**arguments, name=name)
 

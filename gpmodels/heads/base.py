@@ -17,8 +17,9 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.heads.points import PointBatch
-from gpmodels.likelihoods.multilabel import log_probability_of_labels
+from gpmodels.likelihoods.multilabel import MultilabelLikelihood
 from gpmodels.likelihoods.tempering import logits_of, tempered
+from gpmodels.likelihoods.votes import VotesLikelihood
 from gpmodels.units.bridge import GPflowLayer
 
 _TEMPERATURE = "prediction_temperature"
@@ -137,7 +138,7 @@ class Head(GPflowLayer, abc.ABC):
         is_classifier: Whether labels are classes, as against real targets.
         label_requirement: What labels must be, for messages, e.g. `"0 or 1"`.
         standardises_targets: Whether real targets are given to it at mean 0 and variance 1; counts are not.
-        label_shape: Shape of a point's label: () of one, (L,) of several yes/no labels.
+        label_shape: Shape of a point's label: () of one, (L,) of several yes/no labels, (C,) of votes.
         num_experts: T, gated experts, of which each point has one; 0 for a head without a gate.
         prediction_temperature: Temperature that predictions have, 1 but for `set_temperature`.
     """
@@ -227,10 +228,20 @@ class Head(GPflowLayer, abc.ABC):
             return self.log_predictive_density(latent, nearer) - math.log(temperature)
         logits = logits_of(outputs) / temperature
         if self.label_shape:
-            return log_probability_of_labels(logits, label)
+            return self.of_labels.log_probability(logits, label)
         if logits.shape.rank == 1:
             return -tf.nn.sigmoid_cross_entropy_with_logits(label, logits)
         return -tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(label, tf.int32), logits)
+
+    @property
+    def has_votes(self) -> bool:
+        """Whether labels are shares of the votes for each class."""
+        return bool(self.label_shape) and isinstance(self.of_labels, VotesLikelihood)
+
+    @property
+    def of_labels(self) -> MultilabelLikelihood | VotesLikelihood:
+        """The likelihood of labels that have a shape."""
+        raise NotImplementedError(f"{self.name} knows one label of a point.")
 
     def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
         """Whether each of the labels `[B]` is one that the likelihood knows, bool `[B]`."""

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.density import DensityLikelihood
 from gpmodels.likelihoods.factory import make_likelihood
+from gpmodels.likelihoods.multilabel import MultilabelLikelihood
+from gpmodels.likelihoods.votes import VotesLikelihood
 from gpmodels.units.counts import check_counts
 from gpmodels.units.kernels import make_kernel
 from gpmodels.units.linear_mean import (
@@ -84,8 +86,8 @@ class GPHead(Head):
         num_classes: C; 2 takes one latent function, more take one for each class.
         likelihood: `"bernoulli"` (probit) or `"logistic"` for two classes, `"robust_max"` or `"softmax"` for
             more, `"gaussian"` for regression, `"poisson"` or `"negative_binomial"` for counts, `"multilabel"`
-            for `num_classes` yes/no labels of each point, or a `DensityLikelihood`; None takes `"bernoulli"`
-            or `"softmax"` by the number of classes.
+            for `num_classes` yes/no labels of each point, `"votes"` for shares of the votes for each class, or
+            a `DensityLikelihood`; None takes `"bernoulli"` or `"softmax"` by the number of classes.
         class_kernels: For more than two classes, `"shared"`: the latent functions of a unit share one
             kernel, which is faster; `"separate"`: one for each class, as the thesis has it.
         mean: `"linear"`: the GP corrects a linear layer on the same features, which is learned with it, see
@@ -161,6 +163,11 @@ class GPHead(Head):
         self.standardises_targets = self.likelihood.standardises_targets
         self.label_requirement = self.likelihood.label_requirement
         self.label_shape = self.likelihood.label_shape
+
+    @property
+    def of_labels(self) -> MultilabelLikelihood | VotesLikelihood:
+        """The likelihood, where labels have a shape."""
+        return cast("MultilabelLikelihood | VotesLikelihood", self.likelihood)
 
     def num_likelihood_units(self) -> int:
         """Return how many GP units have a noise variance of their own under a Gaussian likelihood."""

@@ -1,7 +1,7 @@
 """The linear head: logistic or linear regression on features. The baseline of every report."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import keras
 import numpy as np
@@ -12,9 +12,10 @@ from gpmodels.heads.base import Head, Latent, Readout
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
 from gpmodels.likelihoods.factory import make_likelihood
-from gpmodels.likelihoods.multilabel import MultilabelLikelihood, log_probability_of_labels
-from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS
+from gpmodels.likelihoods.multilabel import MultilabelLikelihood
+from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS, VOTES
 from gpmodels.likelihoods.probit import bernoulli_entropy
+from gpmodels.likelihoods.votes import VotesLikelihood
 from gpmodels.units.counts import check_counts
 
 
@@ -22,6 +23,9 @@ def _glorot(num_features: int, num_outputs: int) -> keras.initializers.Initializ
     """Return Glorot's uniform initialiser of a dense layer."""
     limit = (6.0 / (num_features + num_outputs)) ** 0.5
     return keras.initializers.RandomUniform(-limit, limit)
+
+
+_OF_LABELS: Final = {MULTILABEL: MultilabelLikelihood, VOTES: VotesLikelihood}
 
 
 @keras.saving.register_keras_serializable("gpimaging")
@@ -37,7 +41,8 @@ class LinearHead(Head):
     With `likelihood="gaussian"` it is linear regression: the mean of a real target is wᵀx + b, and its noise
     variance is learned with w and b. With `"poisson"` or `"negative_binomial"` it is the generalised linear
     model of counts with log link, see `gpmodels.likelihoods.counts`. With `"multilabel"` it is a logistic
-    regression for each of several yes/no labels `[B, L]`, of which unknown ones are NaN.
+    regression for each of several yes/no labels `[B, L]`, of which unknown ones are NaN, and with `"votes"`
+    that of classes of which each point has the shares of the votes `[B, C]`.
 
     Attributes:
         likelihoods: Likelihoods of targets and labels that are known; subclasses may know fewer, or none.
@@ -46,7 +51,7 @@ class LinearHead(Head):
         num_classes: C; 2 takes one logit, more take one for each class; the number of yes/no labels, which
             take one each; real targets ignore it.
         likelihood: None for classes, `"gaussian"` for real targets, `"poisson"` or `"negative_binomial"` for
-            counts, `"multilabel"` for yes/no labels.
+            counts, `"multilabel"` for yes/no labels, `"votes"` for shares of classes.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
@@ -62,7 +67,7 @@ class LinearHead(Head):
         ['latent_variance', 'mean', 'variance']
     """
 
-    likelihoods: ClassVar[tuple[str, ...]] = (*TARGET_LIKELIHOODS, MULTILABEL)
+    likelihoods: ClassVar[tuple[str, ...]] = (*TARGET_LIKELIHOODS, MULTILABEL, VOTES)
 
     def __init__(
         self, *, num_classes: int = 2, likelihood: str | None = None, dtype: Any = None, **kwargs: Any
@@ -78,9 +83,10 @@ class LinearHead(Head):
             )
         self.num_classes, self.likelihood_name = num_classes, likelihood
         self.likelihood: Likelihood | None = None
-        if likelihood == MULTILABEL:
-            self.labels = MultilabelLikelihood(num_classes)
-            self.label_shape, self.label_requirement = self.labels.label_shape, self.labels.label_requirement
+        self._labels: MultilabelLikelihood | VotesLikelihood | None = None
+        if likelihood in _OF_LABELS:
+            self._labels = labels = _OF_LABELS[likelihood](num_classes)
+            self.label_shape, self.label_requirement = labels.label_shape, labels.label_requirement
             return
         if likelihood is not None:
             own = make_likelihood(likelihood, num_classes=2, num_units=1, dtype=self.variable_dtype)
@@ -88,6 +94,11 @@ class LinearHead(Head):
             self.is_classifier, self.label_requirement = False, own.label_requirement
             return
         self.label_requirement = "0 or 1" if num_classes == 2 else f"an integer from 0 to {num_classes - 1}"
+
+    @property
+    def of_labels(self) -> MultilabelLikelihood | VotesLikelihood:
+        """The likelihood of labels that have a shape."""
+        return super().of_labels if self._labels is None else self._labels
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal head."""
@@ -163,7 +174,7 @@ class LinearHead(Head):
             unit = tf.zeros([latent.num_points], tf.int32)
             return self.likelihood.expected_log_likelihood(latent.mean, latent.variance, label, unit)
         if self.label_shape:
-            return log_probability_of_labels(latent.mean, label)
+            return self.of_labels.log_probability(latent.mean, label)
         if self.num_classes > 2:
             classes = tf.cast(label, tf.int32)
             return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=latent.mean)
@@ -178,7 +189,7 @@ class LinearHead(Head):
         """Whether each label is a whole number from 0 to C - 1, or each target finite."""
         if self.likelihood is not None:
             return self.likelihood.valid_labels(label)
-        return self.labels.valid_labels(label) if self.label_shape else is_class(label, self.num_classes)
+        return self.of_labels.valid_labels(label) if self.label_shape else is_class(label, self.num_classes)
 
     def prior_kl(self) -> tf.Tensor:
         """Return an empty vector: a linear head has no prior."""
@@ -193,7 +204,7 @@ class LinearHead(Head):
         if self.likelihood is not None:
             unit = tf.zeros([latent.num_points], tf.int32)
             return self.likelihood.predictions(latent.mean, latent.variance, unit)
-        if self.num_classes > 2 and not self.label_shape:
+        if self.has_votes or (self.num_classes > 2 and not self.label_shape):
             return self._class_predictions(latent)
         logit, zeros = (part if self.label_shape else part[:, 0] for part in (latent.mean, latent.variance))
         probability = tf.sigmoid(logit)

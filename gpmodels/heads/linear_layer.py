@@ -124,7 +124,7 @@ class LinearLayer(NamedTuple):
 class LinearRows(NamedTuple):
     """Rows as a layer is fitted to them: standardised inputs `[N, D]`, targets `[N]` and weights `[N]`.
 
-    Several yes/no labels are targets `[N, L]`, NaN where unknown.
+    Several yes/no labels are targets `[N, L]`, NaN where unknown, and shares of votes `[N, C]`.
     """
 
     x: FloatArray
@@ -168,6 +168,8 @@ def fit_linear_layer(
         return _side_by_side(
             [fit_linear_layer(one, fold, likelihood, share=share, groups=groups) for one in against]
         )
+    if likelihood == "votes":
+        return _layer_of_votes(rows, fold, share, groups, num_classes)
     if likelihood == "multilabel":
         return _side_by_side([_layer_of_label(rows, fold, share, groups, i) for i in range(num_classes)])
     layer = _fitted(rows, fold, _logistic_path(num_classes), partial(_logistic_costs, share, groups))
@@ -194,6 +196,18 @@ def _layer_of_label(
     logits = rows.x @ layer.kernel + layer.bias  # of rows whose label the layer has not seen
     logits[known] = layer.logits
     return layer._replace(logits=logits)
+
+
+def _layer_of_votes(
+    rows: LinearRows, fold: Index, share: float | None, groups: Index | None, num_classes: int
+) -> LinearLayer:
+    """Return the layer of votes: every row counts once for each class that has votes, by their share."""
+    row, voted = np.nonzero(rows.y)
+    repeated = LinearRows(rows.x[row], voted.astype(np.float64), rows.weight[row] * rows.y[row, voted])
+    of_rows = row if groups is None else groups[row]
+    layer = fit_linear_layer(repeated, fold[row], "softmax", num_classes, share=share, groups=of_rows)
+    first = np.unique(row, return_index=True)[1]
+    return layer._replace(logits=layer.logits[first])
 
 
 def _with_posterior(rows: LinearRows, layer: LinearLayer) -> LinearLayer:

@@ -318,9 +318,12 @@ class BoundModel(keras.Model):
         # Keras metrics average over the last axis before weighting: keep one value per row.
         column = [part if part.shape.rank == 2 else part[:, None] for part in (points.labels, predicted)]
         if self.head.is_classifier:
-            hit = tf.equal(tf.cast(outputs["label"], points.labels.dtype), points.labels)
+            truth = points.labels
+            if truth.shape.rank > outputs["label"].shape.rank:  # of votes the class that has most
+                truth = tf.argmax(truth, axis=-1)
+            hit = tf.equal(tf.cast(outputs["label"], truth.dtype), truth)
             counts = points.weights
-            if self.head.label_shape:  # unknown labels do not count
+            if hit.shape.rank > 1:  # unknown labels do not count
                 counts = counts[:, None] * tf.cast(tf.math.is_finite(points.labels), counts.dtype)
             self._error.update_state(tf.cast(hit, density.dtype), sample_weight=counts)
         else:

@@ -7,11 +7,12 @@ from gpmodels.likelihoods.counts import NegativeBinomialLikelihood, PoissonLikel
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.likelihoods.logistic import LogisticLikelihood
 from gpmodels.likelihoods.multilabel import MultilabelLikelihood
-from gpmodels.likelihoods.names import COUNT_LIKELIHOODS, MULTILABEL
+from gpmodels.likelihoods.names import COUNT_LIKELIHOODS, MULTILABEL, VOTES
 from gpmodels.likelihoods.noisy_probit import NoisyProbitLikelihood
 from gpmodels.likelihoods.probit import ProbitLikelihood
 from gpmodels.likelihoods.robust_max import RobustMaxLikelihood
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
+from gpmodels.likelihoods.votes import VotesLikelihood
 
 LIKELIHOODS = (
     "bernoulli",
@@ -22,12 +23,14 @@ LIKELIHOODS = (
     "gaussian",
     *COUNT_LIKELIHOODS,
     MULTILABEL,
+    VOTES,
 )
 
 _BY_NUMBER: dict[str, Callable[[int], Likelihood]] = {
     "robust_max": RobustMaxLikelihood,
     "softmax": SoftmaxLikelihood,
     MULTILABEL: MultilabelLikelihood,
+    VOTES: VotesLikelihood,
 }
 
 
@@ -37,7 +40,8 @@ def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) 
     Args:
         name: `"bernoulli"` (probit) or `"logistic"` of two classes, `"robust_max"`, `"softmax"`,
             `"noisy_probit"` (one class against the rest), `"gaussian"`, of counts `"poisson"` or
-            `"negative_binomial"`, or `"multilabel"` (several yes/no labels of a point).
+            `"negative_binomial"`, `"multilabel"` (several yes/no labels of a point), or `"votes"` (shares of
+            the votes for each class).
         num_classes: C, or the number of labels; targets ignore it.
         num_units: GP units, the global one included; only targets have parameters for each.
         dtype: `"float32"` or `"float64"`.

@@ -108,6 +108,11 @@ class MultilabelLikelihood(Likelihood):
         shape = [-1, self.num_latents]
         return {name: tf.reshape(value, shape) for name, value in outputs.items()}
 
+    @check_shapes("logits: [B, L]", "label: [B, L]", "return: [B]")
+    def log_probability(self, logits: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        """Return log p(y) of the known labels by their log-odds, nats, `[B]`."""
+        return log_probability_of_labels(logits, label)
+
     @check_shapes("label: [B, L]", "return: [B]")
     def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
         """Whether all labels of each point are 0, 1 or NaN."""

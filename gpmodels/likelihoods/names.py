@@ -9,3 +9,6 @@ TARGET_LIKELIHOODS: Final = ("gaussian", *COUNT_LIKELIHOODS)
 
 MULTILABEL: Final = "multilabel"
 """Likelihood of several yes/no labels."""
+
+VOTES: Final = "votes"
+"""Likelihood of the shares of votes for each class."""

@@ -10,7 +10,7 @@ from gpmodels.heads.linear import LinearHead
 from gpmodels.heads.linear_layer import LinearRows, cross_folds, fit_linear_layer, strata
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
-from gpmodels.likelihoods.names import MULTILABEL
+from gpmodels.likelihoods.names import MULTILABEL, VOTES
 from gpmodels.units.numerics import precision
 
 MAX_POINTS = 20_000
@@ -38,7 +38,8 @@ class RidgeLinearHead(LinearHead):
 
     Args:
         num_classes: C; 2 takes one logit, more take one for each class; real targets ignore it.
-        likelihood: None for classes, `"gaussian"` for real targets, `"multilabel"` for several yes/no labels.
+        likelihood: None for classes, `"gaussian"` for real targets, `"multilabel"` for several yes/no labels,
+            `"votes"` for shares of classes.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
@@ -58,7 +59,7 @@ class RidgeLinearHead(LinearHead):
         True
     """
 
-    likelihoods = ("gaussian", MULTILABEL)
+    likelihoods = ("gaussian", MULTILABEL, VOTES)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
@@ -83,10 +84,12 @@ class RidgeLinearHead(LinearHead):
         rng = np.random.default_rng(seed)
         fold = cross_folds(scaled, strata(labels), number, rng, is_class=self.is_classifier)
         kind = "softmax" if self.likelihood is None else "gaussian"
-        kind = "multilabel" if self.label_shape else kind
+        if self.label_shape:
+            kind = "votes" if self.has_votes else "multilabel"
         layer = fit_linear_layer(
             LinearRows(scaled, labels, weights), fold, kind, self.num_classes, groups=number
         )
+        layer = layer.for_latents(self.num_classes) if self.has_votes else layer
         kernel = layer.kernel / deviation[:, None]
         bias = layer.bias - mean @ kernel
         if self.is_classifier and self.num_classes > 2 and not self.label_shape:

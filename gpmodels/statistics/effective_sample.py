@@ -158,12 +158,7 @@ def effective_fraction(
 
 
 def residuals_of(logits: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return label less probability of each point: `[N]` for log-odds `[N]`, `[N, C]` for C logits each.
-
-    Several yes/no labels `[N, L]` with as many log-odds have residuals `[N, L]`, 0 where a label is NaN.
-    """
-    if labels.ndim == 2:
-        return np.nan_to_num(labels - scipy.special.expit(logits), nan=0.0)
+    """Return label less probability of each point: `[N]` for log-odds `[N]`, `[N, C]` for C logits each."""
     if logits.ndim == 1:
         return np.asarray(labels - scipy.special.expit(logits))
     classes = np.eye(logits.shape[1])[labels.astype(np.intp)]
