@@ -34,6 +34,40 @@ class MultilabelExample(LabelledExample):
         return tuple(math.nan if one is None else float(one) for one in self.labels)
 
 
+class VoteExample(LabelledExample):
+    """One image on whose class several people voted; its `label` is the class with most votes."""
+
+    labels: tuple[float, ...] = Field(description="Share of the votes of each class.")
+
+    @property
+    def target(self) -> tuple[float, ...]:
+        """What a model learns of it."""
+        return self.labels
+
+
+class VoteManifest(LabelledManifest):
+    """Contents of a prepared folder of images on whose classes several people voted."""
+
+    target_type: ClassVar[str] = "float32"
+
+    application: Literal["votes"] = Field(
+        default="votes", description="The application the folder was prepared for."
+    )
+    examples: tuple[VoteExample, ...] = Field(description="The examples in the order of their names.")
+    levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
+    notes: tuple[str, ...] = Field(default=(), description="What a person should know of the images.")
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> Self:
+        for one in self.examples:
+            is_whole = math.isclose(sum(one.labels), 1.0, abs_tol=1e-6)
+            if len(one.labels) != len(self.class_names) or not is_whole or min(one.labels) < 0.0:
+                raise ValueError(f"{one.name} has not a share of the votes for each class, whose sum is 1")
+            if one.labels[one.label] != max(one.labels):
+                raise ValueError(f"the label of {one.name} is none of the classes with most votes")
+        return self
+
+
 class MultilabelManifest(LabelledManifest):
     """Contents of a prepared folder of images with several labels each; its classes are rarest labels."""
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.classify.labels import read_labels
-from data_prep.classify.manifest import ClassifyManifest, MultilabelManifest
+from data_prep.classify.manifest import ClassifyManifest, MultilabelManifest, VoteManifest
 from data_prep.classify.settings import ClassifyPrepareSettings
+from data_prep.classify.votes import VoteTable, read_votes
 from data_prep.errors import InputError
 from data_prep.labelled.image_plan import plan_images, prepare_image
 from data_prep.labelled.preparing import PrepareResult, prepare_labelled
@@ -24,7 +25,7 @@ def prepare_classify(
     jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> PrepareResult[ClassifyManifest | MultilabelManifest]:
+) -> PrepareResult[ClassifyManifest | MultilabelManifest | VoteManifest]:
     """Turn images with one class, or several yes/no labels, each into a prepared folder.
 
     The folder has TFRecord shards, `manifest.json` and `skipped.csv`; `data_prep.labelled.dataset` reads it.
@@ -37,7 +38,8 @@ def prepare_classify(
         settings: Settings of size, groups and splits.
         table: CSV file with the columns image and class, and perhaps group (images of one group stay on one
             side of every split) and split (train or test). Several columns of 0, 1 and empty cells in the
-            place of class are labels, see `data_prep.classify.labels.read_labels`.
+            place of class are labels, see `data_prep.classify.labels.read_labels`; with the setting
+            `votes` it is read by `data_prep.classify.votes.read_votes`.
         jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`, if it was written by an earlier run.
         progress: Function that is called after each file.
@@ -56,18 +58,28 @@ def prepare_classify(
     """
     settings = settings or ClassifyPrepareSettings()
     check_destination(out, (images, *([table] if table else [])), overwrite=overwrite)
-    labels = None if table is None else read_labels(images, table, judged_alone=settings.test_fraction == 1)
+    labels = votes = None
+    if settings.votes:
+        votes = _read_votes(images, table, settings)
+    elif table is not None:
+        labels = read_labels(images, table, judged_alone=settings.test_fraction == 1)
     if labels is not None and settings.classes is not None:
         raise InputError("classes: the table has several labels an image and no classes. Leave it out.")
-    found = None if labels is None else (labels.sources, labels.skipped)
-    plan = plan_images(images, table, settings, jobs=jobs, progress=progress, measured=found)
+    read = votes or labels
+    found = None if read is None else (read.sources, read.skipped)
+    classes = settings.classes if votes is None else votes.class_names
+    of_images = settings.model_copy(update={"classes": classes})
+    plan = plan_images(images, table, of_images, jobs=jobs, progress=progress, measured=found)
 
-    def make_manifest(fields: dict[str, Any]) -> ClassifyManifest | MultilabelManifest:
-        shared = {"size": settings.size, "levels": plan.levels, "notes": plan.notes, **fields}
-        if labels is None:
-            return ClassifyManifest(**shared)
-        return MultilabelManifest(
-            label_names=labels.names, **{**shared, "notes": (*labels.notes, *plan.notes)}
+    def make_manifest(fields: dict[str, Any]) -> ClassifyManifest | MultilabelManifest | VoteManifest:
+        notes = (*(() if read is None else read.notes), *plan.notes)
+        shared = {"size": settings.size, "levels": plan.levels, "notes": notes, **fields}
+        if votes is not None:
+            return VoteManifest(**shared)
+        return (
+            ClassifyManifest(**shared)
+            if labels is None
+            else MultilabelManifest(label_names=labels.names, **shared)
         )
 
     return prepare_labelled(
@@ -84,3 +96,16 @@ def prepare_classify(
         overwrite=overwrite,
         progress=progress,
     )
+
+
+def _read_votes(images: Path, table: Path | None, settings: ClassifyPrepareSettings) -> VoteTable:
+    """Return the votes of a table.
+
+    Raises:
+        InputError: There is no table, or the classes are given beside it.
+    """
+    if table is None:
+        raise InputError("votes: without --table there are no votes. Give a table of them, or leave it out.")
+    if settings.classes is not None:
+        raise InputError("classes: with votes they are those that the table names. Leave it out.")
+    return read_votes(images, table)

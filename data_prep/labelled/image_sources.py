@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from data_prep.errors import InputError, Skipped
@@ -25,7 +25,8 @@ class ImageSource:
         split: Side of a fixed split; None where a table gives none.
         value: What was measured, where a table has numbers for classes; its class is then a range.
         labels: Yes/no labels, where a table has several for classes: 0, 1 or None of each; its class is then
-            what the split is even by.
+            what the split is even by. Or the share of the votes that each class got.
+        votes: The class of each vote, where every row of a table is one.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ImageSource:
     split: Side | None = None
     value: float | None = None
     labels: tuple[float | None, ...] = ()
+    votes: tuple[str, ...] = ()
 
 
 def find_images(
@@ -74,6 +76,7 @@ def read_image_table(
     is_labelled: bool = True,
     column: str = "class",
     labels: Sequence[str] = (),
+    every_row_votes: bool = False,
 ) -> tuple[list[ImageSource], list[Skipped]]:
     """Read the images, classes, groups and splits of a table; arguments and results as `find_images`.
 
@@ -85,6 +88,7 @@ def read_image_table(
             is then the empty text.
         column: Column that says what an image shows.
         labels: Columns whose cells together, with commas between, do so in the place of `column`.
+        every_row_votes: Whether each row is a vote, so that an image may have several rows of other classes.
     """
     columns = ("image", *(labels or (column,)), "group", "split")
     required = columns[: -2 if is_labelled else 1]
@@ -108,6 +112,8 @@ def read_image_table(
             skipped.append(source)
         else:
             found.setdefault(source.name, []).append((line, source))
+    if every_row_votes:
+        found = {name: _with_votes(rows) for name, rows in found.items()}
     sources = list(_of_one_row(found, table, skipped))
     classes = {source.class_name for source in sources}
     if is_labelled and len(classes) < (1 if judged_alone else 2):
@@ -153,6 +159,12 @@ def _source(
     class_name = unicodedata.normalize("NFC", row.get(column or "class", ""))
     name = example_name(plain.as_posix(), folders=len(plain.parts) - 1)
     return ImageSource(name, path, class_name, row.get("group"), sides.get(split))
+
+
+def _with_votes(rows: Sequence[tuple[int, ImageSource]]) -> list[tuple[int, ImageSource]]:
+    """Return rows of one image that say the same, each with the classes of all of them."""
+    votes = tuple(source.class_name for _, source in rows)
+    return [(line, replace(source, class_name=min(votes), votes=votes)) for line, source in rows]
 
 
 def _existing(images: Path, file: str) -> Path | None:

@@ -13,7 +13,8 @@ from gpmodels import HybridModel
 from pipelines.bundles.fitting import fit_images
 from pipelines.bundles.serving import ClassServer, Server
 from pipelines.classify.multilabel import several_labels
-from pipelines.classify.settings import APPLICATION, SEVERAL_LABELS, ClassifyRun, TrainSettings
+from pipelines.classify.settings import APPLICATION, SEVERAL_LABELS, VOTES_GIVEN, ClassifyRun, TrainSettings
+from pipelines.classify.votes import of_votes
 from pipelines.command.folders import RUN
 from pipelines.labelled.classes import ClassDeployment, ClassJudge
 from pipelines.labelled.data import PreparedImages
@@ -70,15 +71,21 @@ MULTILABEL: Application[Any, TrainSettings, ClassifyRun] = with_trunks(several_l
 """Images of any subject, several yes/no labels each."""
 
 
+VOTES: Application[Any, TrainSettings, ClassifyRun] = with_trunks(of_votes(_ON_IMAGES))
+"""Images of any subject, votes for the class of each."""
+
+
 def one_class_or_several_labels(folder: Path) -> Application[Any, TrainSettings, ClassifyRun]:
     """Return the application that a prepared folder, or that of a run, is of.
 
     Raises:
         InputError: The folder is neither.
     """
+    others = {SEVERAL_LABELS: MULTILABEL, VOTES_GIVEN: VOTES}
     if (folder / RUN).exists():
-        return MULTILABEL if load_run(folder, ClassifyRun).several_labels else CLASSIFY
-    return MULTILABEL if application_of(folder) == SEVERAL_LABELS else CLASSIFY
+        run = load_run(folder, ClassifyRun)
+        return MULTILABEL if run.several_labels else VOTES if run.votes else CLASSIFY
+    return others.get(application_of(folder), CLASSIFY)
 
 
 CLASSIFY: Application[ClassifyData, TrainSettings, ClassifyRun] = replace(

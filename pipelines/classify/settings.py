@@ -28,16 +28,21 @@ SEVERAL_LABELS: Final = "multilabel"
 """What bundles and prepared folders call it where images have several labels."""
 
 
+VOTES_GIVEN: Final = "votes"
+"""What prepared folders call it where several people voted on the class of an image."""
+
+
 class ClassifyRun(TrunkRun):
     """Description of a run on images of any subject.
 
     With `several_labels` images have several yes/no labels in the place of one class, and `class_names` are
-    theirs.
+    theirs. With `votes` several people voted on the class of an image.
     """
 
     application: Literal["classify"]
     images: ImagePreprocessing
     several_labels: bool = False
+    votes: bool = False
 
     @property
     def reported_classes(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from gpmodels.heads.base import Head, flatten_points
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.linear import LinearHead
 from gpmodels.heads.linear_layer import PROBIT_SCALE, linear_layer_of
-from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS
+from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS, VOTES
 from gpmodels.units.placement import column_scales
 from pipelines.runs.job import Job
 
@@ -241,7 +241,7 @@ def _with_linear_layer(
     if frozen and len(points) <= FEW_POINTS and len(np.unique(points.labels)) > 1:
         return _cross_fitted(head, training, share), True
     if isinstance(linear, LinearHead) and linear.kernel.shape[0] == mean.kernel.shape[0]:
-        is_logit = head.likelihood_name in ("logistic", "softmax", MULTILABEL, *TARGET_LIKELIHOODS)
+        is_logit = head.likelihood_name in ("logistic", "softmax", MULTILABEL, VOTES, *TARGET_LIKELIHOODS)
         mean.start_from(linear.kernel.numpy(), linear.bias.numpy(), 1.0 if is_logit else PROBIT_SCALE)
         return points, True
     mean.kernel.assign(np.zeros(mean.kernel.shape, mean.kernel.dtype.as_numpy_dtype))  # it says nothing yet

@@ -9,7 +9,7 @@ import numpy as np
 from data_prep.errors import InputError
 from gpmodels import HybridModel
 from gpmodels.heads.base import Head
-from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS
+from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS, VOTES
 from gpmodels.registry import HeadTask, head_family, starting_head
 from pipelines.command.config import CONFIG_NAME
 from pipelines.command.folders import RUN
@@ -62,8 +62,8 @@ def head_task(
     """
     views = application.network.view_columns(settings, run)
     likelihood = application.network.likelihood_of(settings)
-    is_softmax = likelihood == "softmax" or (likelihood is None and run.num_classes > 2)
-    is_of_classes = likelihood not in (MULTILABEL, *TARGET_LIKELIHOODS)
+    is_softmax = likelihood in ("softmax", VOTES) or (likelihood is None and run.num_classes > 2)
+    is_of_classes = likelihood not in (MULTILABEL, VOTES, *TARGET_LIKELIHOODS)
     is_uncertain = has_mean and is_of_classes and on_fixed_features and run.mean_posteriors
     is_uncertain = is_uncertain and run.num_data <= FEW_POINTS
     return HeadTask(

@@ -54,11 +54,18 @@ def observations_of_run(job: Job[Any, Any, Any], pretrained: HybridModel) -> tup
         pretrained: The network with the trained linear head.
 
     Returns:
-        N_eff, None where nothing tells it, and a sentence.
+        N_eff, None where nothing tells it, and a sentence. Several labels of an example count as points.
     """
-    training, held_out = Grouped(job.batches("train"), job.groups("train")), None
+
+    def grouped(part: str) -> Grouped:
+        batches = job.batches(part)
+        if pretrained.head.has_votes:  # an image is one point, of the class with most votes
+            batches = batches.map(lambda inputs, shares: (inputs, tf.argmax(shares, axis=-1)))
+        return Grouped(batches, job.groups(part))
+
+    training, held_out = grouped("train"), None
     if job.splits.selection:
-        held_out = Grouped(job.batches("selection"), job.groups("selection"))
+        held_out = grouped("selection")
     found = count_observations(pretrained, training, held_out, seed=job.settings.seed)
     if found is None:
         return None, (
@@ -90,7 +97,7 @@ def count_observations(
     Returns:
         None if nothing is held out and the training is all of one group.
     """
-    sizes = [size for size in _group_sizes(training, model.head.label_shape).values() if size]
+    sizes = [size for size in _group_sizes(training).values() if size]
     if held_out is None and len(sizes) < 2:
         return None
     members, residuals = _residuals(model, held_out or training, np.random.default_rng(seed))
@@ -99,11 +106,11 @@ def count_observations(
     return Observations(sum(sizes), len(sizes), correlation, effective)
 
 
-def _group_sizes(examples: Grouped, of_point: tuple[int, ...]) -> dict[str, int]:
+def _group_sizes(examples: Grouped) -> dict[str, int]:
     """Return how many points of each group count."""
     sizes, remaining = dict.fromkeys(examples.groups, 0), iter(examples.groups)
     for _, label, *weight in examples.batches:
-        for used in _used(label, weight, of_point):
+        for used in _used(label, weight):
             sizes[next(remaining)] += int(used.sum())
     return sizes
 
@@ -115,12 +122,12 @@ def _residuals(
     members: list[str] = []
     residuals, remaining = [], iter(examples.groups)
     for inputs, label, *weight in examples.batches:
-        of_point = model.head.label_shape
-        used = _used(label, weight, of_point)
-        labels = label.numpy().reshape(*used.shape, *of_point)
+        used = _used(label, weight)
+        labels = label.numpy().reshape(used.shape)
+        used &= np.isfinite(labels)
         outputs = model(inputs, training=False)
         logits = (model.logits(outputs) if model.head.is_classifier else outputs["mean"]).numpy()
-        logits = logits.reshape(*used.shape, *logits.shape[label.shape.rank - len(of_point) :])
+        logits = logits.reshape(*labels.shape, *logits.shape[label.shape.rank :])
         for example, group in zip(range(len(labels)), remaining, strict=False):
             chosen = rng.permutation(np.flatnonzero(used[example]))[:POINTS_PER_EXAMPLE]
             of_example = logits[example, chosen], labels[example, chosen]
@@ -131,8 +138,7 @@ def _residuals(
     return members, np.concatenate(residuals)
 
 
-def _used(label: tf.Tensor, weight: Sequence[tf.Tensor], of_point: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return which points of a batch count, whose labels have the shape `of_point`, `[B, points]`."""
-    points = label.shape[: label.shape.rank - len(of_point)]
-    counts = weight[0].numpy() > 0 if weight else np.ones(points, np.bool_)
+def _used(label: tf.Tensor, weight: Sequence[tf.Tensor]) -> NDArray[np.bool_]:
+    """Return which points of a batch count, `[B, points]`."""
+    counts = weight[0].numpy() > 0 if weight else np.ones(label.shape, np.bool_)
     return np.asarray(counts.reshape(label.shape[0], -1))

@@ -123,12 +123,14 @@ def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoi
         batches: Of inputs, labels and, where points may be ignored, weights.
     """
     logits, labels, weights, sizes = [], [], [], []
-    for inputs, label, *weight in batches:
-        outputs = model(inputs, training=False)
+    for inputs, given, *weights_given in batches:
+        outputs, label, weight = model(inputs, training=False), given, weights_given
         if model.head.is_classifier:
             logit = model.logits(outputs).numpy()
         else:
             logit = np.stack([outputs["mean"], outputs["variance"]], axis=-1)
+        if model.head.has_votes:
+            label, *weight, logit = _by_class(label, logit)
         flat_label = label.numpy().ravel()
         known = np.isfinite(flat_label)  # of several labels of an example, each of which is a point
         labels.append(np.where(known, flat_label, 0))
@@ -139,6 +141,13 @@ def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoi
     of_targets = SelectedNumbers if model.head.standardises_targets else SelectedCounts
     kind = SelectedPoints if model.head.is_classifier else of_targets
     return kind(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights), examples)
+
+
+def _by_class(shares: tf.Tensor, logits: NDArray[Any]) -> tuple[tf.Tensor, tf.Tensor, NDArray[Any]]:
+    """Return every example once for each class, with the class's share of the votes as its weight."""
+    batch, classes = shares.shape
+    labels = tf.tile(tf.range(classes)[None], [batch, 1])
+    return labels, shares, np.repeat(logits[:, None], classes, axis=1)
 
 
 def selection_temperature(points: SelectedPoints, *, groups: Sequence[str] | None = None) -> float:
