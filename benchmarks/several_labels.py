@@ -73,9 +73,7 @@ def judged_seed(folder: Path, seed: int, hidden: float) -> list[dict[str, Any]]:
         write_table(folder, work / "table.csv", hidden, seed)
         size = ClassifyPrepareSettings(size=(64, 64))
         prepare_classify(folder, work / "prepared", size, table=work / "table.csv")
-        settings = TrainSettings(
-            seed=seed, heads=("linear", "ridge_linear", "svgp", "hgp"), out_of_fold=False
-        )
+        settings = TrainSettings(seed=seed, heads=("linear", "ridge_linear", "svgp", "hgp"))
         options: dict[str, Any] = {"data": work / "prepared", "console": console}
         train(CLASSIFY, settings, out=work / "run", resume=False, **options)
         found = evaluate(CLASSIFY, EvaluateSettings(), model=work / "run", out=work / "judged", **options)
