@@ -86,7 +86,7 @@ class GPHead(Head):
         num_classes: C; 2 takes one latent function, more take one for each class.
         likelihood: `"bernoulli"` (probit) or `"logistic"` for two classes, `"robust_max"` or `"softmax"` for
             more, `"gaussian"` for regression, `"poisson"` or `"negative_binomial"` for counts, `"multilabel"`
-            for `num_classes` yes/no labels of each point, `"votes"` for shares of the votes for each class, or a
+            for `num_classes` yes/no labels of each point, `"votes"` for shares of votes for each class, or a
             `DensityLikelihood`; None takes `"bernoulli"` or `"softmax"` by the number of classes.
         class_kernels: For more than two classes, `"shared"`: the latent functions of a unit share one
             kernel, which is faster; `"separate"`: one for each class, as the thesis has it.
