@@ -70,7 +70,7 @@ def main() -> None:
                 link.symlink_to(file.resolve())
         for turn, checkout in itertools.product(range(arguments.repeats), arguments.checkout):
             few, many = (
-                _predicted(checkout, arguments.model, metadata.application, folder, number, turn)
+                _predicted(checkout, arguments.model, metadata.command, folder, number, turn)
                 for number in (FEW, len(files))
             )
             further = (len(files) - FEW) / 1000.0

@@ -102,10 +102,8 @@ def _read_votes(images: Path, table: Path | None, settings: ClassifyPrepareSetti
     """Return the votes of a table.
 
     Raises:
-        InputError: There is no table, or the classes are given beside it.
+        InputError: There is no table.
     """
     if table is None:
         raise InputError("votes: without --table there are no votes. Give a table of them, or leave it out.")
-    if settings.classes is not None:
-        raise InputError("classes: with votes they are those that the table names. Leave it out.")
-    return read_votes(images, table)
+    return read_votes(images, table, settings.classes or ())

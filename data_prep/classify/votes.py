@@ -10,6 +10,7 @@ from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, read_table, tabl
 from data_prep.labelled.image_sources import ImageSource, read_image_table
 
 _NOT_CLASSES = frozenset(("image", "group", "split", *FILE_ALIASES))
+_MOST_VOTES = 1e9
 _CLASS = frozenset(("class", *CLASS_ALIASES))
 
 
@@ -21,22 +22,22 @@ class VoteTable:
         class_names: The classes, in the order of the shares.
         sources: The images with the shares of the votes as labels; their classes are those with most votes.
         skipped: Rows that cannot be used.
-        notes: Sentences about the votes that a person should know.
     """
 
     class_names: tuple[str, ...]
     sources: tuple[ImageSource, ...]
     skipped: tuple[Skipped, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
-def read_votes(images: Path, table: Path) -> VoteTable:
+def read_votes(images: Path, table: Path, classes: Sequence[str] = ()) -> VoteTable:
     """Read a table of votes: a row for each vote, or a column of votes or shares for each class.
 
     Args:
         images: Folder from which the paths of the table go.
         table: CSV file with the columns image and class, where each row is a vote, or with the column image
             and one for each class. Both may have group and split.
+        classes: Classes that there are besides those that the table names.
 
     Raises:
         InputError: There are fewer than two classes, or a cell is no number of votes.
@@ -45,7 +46,7 @@ def read_votes(images: Path, table: Path) -> VoteTable:
     plain = [name.lower().replace(" ", "_") for name in header]
     if _CLASS & set(plain):
         found, skipped = read_image_table(images, table, judged_alone=True, every_row_votes=True)
-        names = sorted({vote for source in found for vote in source.votes})
+        names = sorted({*classes, *(vote for source in found for vote in source.votes)})
         counts = [[float(Counter(source.votes)[name]) for name in names] for source in found]
     else:
         names = [
@@ -53,9 +54,10 @@ def read_votes(images: Path, table: Path) -> VoteTable:
         ]
         _require_numbers(table, names)
         found, skipped = read_image_table(images, table, judged_alone=True, labels=names)
-        order = sorted(range(len(names)), key=names.__getitem__)  # classes are numbered by their names
         cells = [[table_number(cell or "0") for cell in one.class_name.split(",")] for one in found]
-        names, counts = [names[place] for place in order], [[row[place] for place in order] for row in cells]
+        by_name = [dict(zip(names, row, strict=True)) for row in cells]
+        names = sorted({*names, *classes})  # classes are numbered by their names
+        counts = [[row.get(name, 0.0) for name in names] for row in by_name]
     if len(names) < 2:
         raise InputError(
             f"{table}: has votes for {len(names)} classes ({', '.join(names)}), expected two at least: rows "
@@ -69,9 +71,7 @@ def read_votes(images: Path, table: Path) -> VoteTable:
         for one, votes in zip(found, counts, strict=True)
         if not sum(votes)
     ]
-    divided = sum(1.0 not in source.labels for source in sources)
-    note = f"Votes: of {len(sources)} images those who looked disagree about {divided}."
-    return VoteTable(tuple(names), sources, tuple(skipped), (note,))
+    return VoteTable(tuple(names), sources, tuple(skipped))
 
 
 def _with_shares(source: ImageSource, votes: Sequence[float], names: Sequence[str]) -> ImageSource:
@@ -85,7 +85,7 @@ def _require_numbers(table: Path, names: Sequence[str]) -> None:
     for line, row in read_table(table, names).items():
         for name in names:
             try:
-                is_number = table_number(row[name] or "0") >= 0.0
+                is_number = 0.0 <= table_number(row[name] or "0") <= _MOST_VOTES
             except ValueError:
                 is_number = False
             if not is_number:

@@ -6,6 +6,7 @@ Greyscale levels are those after the rescaling of the file (PS3.3 C.11.1), befor
 
 import importlib
 import math
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from PIL import Image, ImageFile
 from data_prep.errors import InputError
 from data_prep.files.compressed_frames import coded_size, longest_segment
 from data_prep.files.image_settings import LARGEST_LEVEL, LevelRange
+
+WARNING_FILTERS = threading.RLock()
+"""Held while filters of warnings are changed to decode a file: they are those of all threads."""
 
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 _RUN_LENGTHS = "1.2.840.10008.1.2.5"
@@ -197,7 +201,7 @@ def _explained() -> Iterator[None]:
     What it remarks of headers would quote them.
     """
     try:
-        with warnings.catch_warnings():
+        with WARNING_FILTERS, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             yield

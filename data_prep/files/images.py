@@ -23,7 +23,7 @@ from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
-from data_prep.files.dicom import DicomImage
+from data_prep.files.dicom import WARNING_FILTERS, DicomImage
 from data_prep.files.entries import DICOM_SUFFIXES, IMAGE_SUFFIXES, is_visible_file
 from data_prep.files.image_settings import LARGEST_LEVEL, LevelRange
 from data_prep.files.tiff_samples import require_known_samples
@@ -355,7 +355,7 @@ def _no_remarks() -> Iterator[None]:
 
     Our own error, or the table of skipped files, already names each file that is not used.
     """
-    with warnings.catch_warnings():
+    with WARNING_FILTERS, warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
 

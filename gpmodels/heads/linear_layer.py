@@ -190,6 +190,9 @@ def _layer_of_label(
 ) -> LinearLayer:
     """Return the layer of one of several labels, fitted to the rows where it is known; all get logits."""
     known = np.isfinite(rows.y[:, number])
+    if not known.any():  # of a label that no row knows nothing is learned
+        zeros = np.zeros([rows.x.shape[1], 1])
+        return LinearLayer(zeros, np.zeros(1), np.zeros([len(rows.x), 1]), 1.0)
     own = rows._replace(y=rows.y[:, number]).at(known)
     of_known = None if groups is None else np.unique(groups[known], return_inverse=True)[1].reshape(-1)
     layer = fit_linear_layer(own, fold[known], "logistic", share=share, groups=of_known)
@@ -204,9 +207,17 @@ def _layer_of_votes(
     """Return the layer of votes: every row counts once for each class that has votes, by their share."""
     row, voted = np.nonzero(rows.y)
     repeated = LinearRows(rows.x[row], voted.astype(np.float64), rows.weight[row] * rows.y[row, voted])
-    of_rows = row if groups is None else groups[row]
-    layer = fit_linear_layer(repeated, fold[row], "softmax", num_classes, share=share, groups=of_rows)
     first = np.unique(row, return_index=True)[1]
+
+    def costs(logits: FloatArray, _: LinearRows) -> tuple[FloatArray, FloatArray]:
+        worth = 1.0 if groups is None else share
+        if worth is None and groups is not None:  # by what each row, and not each vote, is predicted wrongly
+            losses = [log_loss(part, repeated.y, repeated.weight) for part in logits]
+            worth = effective_share(logits[np.argmin(losses)][first], rows, groups)
+        return _logistic_costs(worth, None, logits, repeated)
+
+    layer = _fitted(repeated, fold[row], _logistic_path(num_classes), costs)
+    layer = layer.times(best_factor(layer.logits, repeated.y, repeated.weight))
     return layer._replace(logits=layer.logits[first])
 
 
@@ -279,7 +290,7 @@ def _layer_of(head: GPHead, rows: LinearRows, groups: Index | None, share: float
 
 
 def strata(targets: FloatArray) -> FloatArray:
-    """Return what rows are spread over folds by, `[N]`: targets `[N]`, or the number of a pattern of labels.
+    """Return what rows are spread over folds by, `[N]`: targets, patterns of labels, or most votes.
 
     Example:
         >>> strata(np.array([[1.0, np.nan], [0.0, 1.0], [1.0, np.nan]])).tolist()
@@ -287,6 +298,8 @@ def strata(targets: FloatArray) -> FloatArray:
     """
     if targets.ndim == 1:
         return targets
+    if np.allclose(targets.sum(axis=1), 1.0):  # shares of votes, or one label of each row
+        return targets.argmax(axis=1).astype(np.float64)
     patterns = np.unique(np.nan_to_num(targets, nan=-1.0), axis=0, return_inverse=True)[1]
     return patterns.reshape(-1).astype(np.float64)
 

@@ -144,7 +144,7 @@ def effective_fraction(
 
     Args:
         logits: Logits `[N]` of class 1, or `[N, C]` of a softmax.
-        labels: Classes `[N]`.
+        labels: Classes `[N]`, or shares of the votes for each `[N, C]`.
         weights: Weights `[N]`; points of weight 0 do not count.
         groups: Group of each point `[N]`, none of which trained the model. Points of only one group are worth
             one observation: another group may need another temperature.
@@ -160,8 +160,9 @@ def effective_fraction(
 def residuals_of(logits: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return label less probability of each point: `[N]` for log-odds `[N]`, `[N, C]` for C logits each."""
     if logits.ndim == 1:
-        return np.asarray(labels - scipy.special.expit(logits))
-    classes = np.eye(logits.shape[1])[labels.astype(np.intp)]
+        of_second = labels[:, 1] if labels.ndim == 2 else labels
+        return np.asarray(of_second - scipy.special.expit(logits))
+    classes = labels if labels.ndim == 2 else np.eye(logits.shape[1])[labels.astype(np.intp)]
     return np.asarray(classes - scipy.special.softmax(logits, axis=1))
 
 

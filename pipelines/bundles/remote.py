@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from pipelines.bundles.prediction_lines import PredictionLine
 
 
+MOST_THREADS = 8
+"""Images in memory at a time, however many processors there are."""
+
+
 @dataclass(frozen=True)
 class PredictorFactory:
     """How a worker makes what predicts; it opens the bundle once.

@@ -17,7 +17,7 @@ from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import Line, open_bundle, predict_sources
 from pipelines.bundles.prediction_lines import ClassPredictionLine
 from pipelines.bundles.prediction_run import open_run
-from pipelines.bundles.remote import in_threads, on_cluster
+from pipelines.bundles.remote import MOST_THREADS, in_threads, on_cluster
 from pipelines.bundles.sources import (
     Source,
     find_sources,
@@ -161,7 +161,7 @@ class PredictStep(Generic[Predictor, Line]):
             cluster, run, make=self.make, line_class=line_class, bundle=model, settings=settings
         )
         if remote is None and threads > 1:
-            remote = in_threads(threads, predictor, line_class, out)
+            remote = in_threads(min(threads, MOST_THREADS), predictor, line_class, out)
         lines = predict_sources(
             line_class,
             predictor,

@@ -38,11 +38,12 @@ def prepare(
     overwrite: OverwritePrepared = False,
 ) -> Any:
     """Turn images sorted into class folders, or listed in a table, into shards for training."""
-    from data_prep.classify.manifest import MultilabelManifest  # noqa: PLC0415 - help answers without it
+    from data_prep.classify.manifest import MultilabelManifest, VoteManifest  # noqa: PLC0415 - help answers without it
     from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import (  # noqa: PLC0415 - as above
         describe_classes,
         describe_labels,
+        describe_votes,
         print_prepared,
     )
 
@@ -52,6 +53,8 @@ def prepare(
     facts = describe_classes(result, manifest.examples, manifest.notes)
     if isinstance(manifest, MultilabelManifest):
         facts = [*describe_labels(manifest), *facts]
+    if isinstance(manifest, VoteManifest):
+        facts = [*describe_votes(manifest), *facts]
     print_prepared(written, facts, result.skipped, out, call.console)
     return manifest
 

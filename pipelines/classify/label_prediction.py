@@ -75,7 +75,7 @@ class LabelPrediction(PredictionLine):
     def ruled(self, rules: LineRules) -> Self:
         """Return this line as `PredictionLine.ruled` does; all answers on what is unfamiliar are referred."""
         line = super().ruled(rules)
-        if line.referred and not self.referred:
+        if line.unfamiliar and not rules.keep_unfamiliar:
             line = replace(line, decision=dict.fromkeys(line.decision, REFER))
         return line
 

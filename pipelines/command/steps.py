@@ -228,7 +228,7 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 only_command(step, values) if is_writer else nullcontext(),
                 nullcontext() if cluster is None else open_cluster(cluster) as opened,
             ):
-                start_tensorflow(jobs, whole_process=True, side_by_side=command.side_by_side)
+                start_tensorflow(jobs, whole_process=True, side_by_side=command.side_by_side and jobs != 1)
                 command.function(StepCall(settings, console, jobs, former, opened), **values)
 
     of_command = [

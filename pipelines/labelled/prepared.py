@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from data_prep.classify.manifest import MultilabelManifest
+from data_prep.classify.manifest import MultilabelManifest, VoteManifest
 from data_prep.errors import Skipped
 from data_prep.labelled.preparing import PrepareResult
 from data_prep.prepared.manifest import LabelledExample
@@ -43,6 +43,16 @@ def describe_labels(manifest: MultilabelManifest) -> list[str]:
         ),
         "Split evenly by the rarest label of each image:",
     ]
+
+
+def describe_votes(manifest: VoteManifest) -> list[str]:
+    """Return what was understood of a table of votes, and of how many images people disagree."""
+    divided = sum(max(example.labels) < 1.0 for example in manifest.examples)
+    classes, images = len(manifest.class_names), manifest.num_examples
+    understood = (
+        f"Read as votes for {classes} classes: those who looked disagree about {divided} of {images} images."
+    )
+    return [understood, "Counted below by the class with most votes:"]
 
 
 def describe_classes(

@@ -65,11 +65,13 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
     def nll_title(self) -> str:
         """What a training calls its NLL: heads learn standardised numbers, reports are in the unit.
 
-        Of several labels it is the sum over those that are known; reports have the mean.
+        Counts are not standardised. Of several labels it is the sum over those that are known; reports have
+        the mean.
         """
         if self.has_several_labels:
             return "NLL of all labels"
-        return "standardised NLL" if self.has_real_targets else "NLL"
+        is_standardised = self.application.network.likelihood_of(self.settings) == "gaussian"
+        return "standardised NLL" if is_standardised else "NLL"
 
     def on(self, data: DataKind, *, fold: int, selects: bool = True) -> Self:
         """Return the job with a prepared folder, divided for a fold.

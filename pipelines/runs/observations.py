@@ -124,7 +124,6 @@ def _residuals(
     for inputs, label, *weight in examples.batches:
         used = _used(label, weight)
         labels = label.numpy().reshape(used.shape)
-        used &= np.isfinite(labels)
         outputs = model(inputs, training=False)
         logits = (model.logits(outputs) if model.head.is_classifier else outputs["mean"]).numpy()
         logits = logits.reshape(*labels.shape, *logits.shape[label.shape.rank :])
@@ -139,6 +138,6 @@ def _residuals(
 
 
 def _used(label: tf.Tensor, weight: Sequence[tf.Tensor]) -> NDArray[np.bool_]:
-    """Return which points of a batch count, `[B, points]`."""
-    counts = weight[0].numpy() > 0 if weight else np.ones(label.shape, np.bool_)
-    return np.asarray(counts.reshape(label.shape[0], -1))
+    """Return which points of a batch count, `[B, points]`; a label that nobody knows is none."""
+    known = np.isfinite(label.numpy().reshape(label.shape[0], -1).astype(np.float64))
+    return known & (weight[0].numpy().reshape(known.shape) > 0) if weight else known

@@ -57,6 +57,21 @@ class SelectedPoints:
         return np.asarray(scipy.special.softmax(logits, axis=1))
 
 
+class SelectedVotes(SelectedPoints):
+    """Predictions of images with votes: each is C points in turn, which weigh the classes' shares."""
+
+    def effective_fraction(self, groups: NDArray[np.intp]) -> float:
+        """Return N_eff / N of the images by shares less probabilities.
+
+        Args:
+            groups: Number of the group of each image.
+        """
+        classes = self.logits.shape[1]
+        shares = self.weights.reshape(-1, classes)
+        group = groups[self.examples[::classes]]
+        return effective_fraction(self.logits[::classes], shares, np.ones(len(shares)), group)
+
+
 class SelectedNumbers(SelectedPoints):
     """Predictions of numbers: `logits` are means and variances `[N, 2]`, `labels` the truths `[N]`."""
 
@@ -139,7 +154,8 @@ def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoi
         sizes += [flat_label.size // label.shape[0]] * label.shape[0]
     examples = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     of_targets = SelectedNumbers if model.head.standardises_targets else SelectedCounts
-    kind = SelectedPoints if model.head.is_classifier else of_targets
+    of_classes = SelectedVotes if model.head.has_votes else SelectedPoints
+    kind = of_classes if model.head.is_classifier else of_targets
     return kind(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights), examples)
 
 
@@ -166,9 +182,12 @@ def selection_temperature(points: SelectedPoints, *, groups: Sequence[str] | Non
         numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
         if isinstance(points, SelectedNumbers):
             return points.temperature(numbers)
-        weights = weights * effective_fraction(
-            points.logits, points.labels, weights, numbers[points.examples]
-        )
+        if isinstance(points, SelectedVotes):
+            weights = weights * points.effective_fraction(numbers)
+        else:
+            weights = weights * effective_fraction(
+                points.logits, points.labels, weights, numbers[points.examples]
+            )
     return fit_temperature(points.logits, points.labels, weights, prior_deviation=LOG_ODDS_DEVIATION)
 
 

@@ -32,7 +32,6 @@ def test_every_row_is_a_vote(tmp_path):
     assert found.class_names == ("cat", "dog")
     assert [one.labels for one in found.sources] == [(2 / 3, 1 / 3), (0.0, 1.0), (1.0, 0.0)]
     assert [one.class_name for one in found.sources] == ["cat", "dog", "cat"]
-    assert found.notes == ("Votes: of 3 images those who looked disagree about 1.",)
 
 
 @pytest.mark.parametrize("rows", [("a.png,2,1", "b.png,0,4"), ("a.png,0.5,0.25", "b.png,,1")])
@@ -65,6 +64,7 @@ def test_a_class_that_never_has_most_votes_is_kept(tmp_path):
     [
         ("image,cat,dog", ("a.png,2,many",), "line 2: dog has 'many' votes"),
         ("image,cat,dog", ("a.png,2,-1",), "line 2: dog has '-1' votes"),
+        ("image,cat,dog", ("a.png,2,inf",), "line 2: dog has 'inf' votes"),
         ("image,cat", ("a.png,2",), "has votes for 1 classes"),
         ("image,class", ("a.png,cat", "b.png,cat"), "has votes for 1 classes"),
     ],
@@ -84,13 +84,18 @@ def test_an_image_without_a_vote_or_with_two_groups_is_left_out(tmp_path):
     assert "different rows" in found.skipped[0].reason
 
 
-def test_votes_need_a_table_and_bring_their_classes(tmp_path):
+@pytest.mark.parametrize(
+    ("header", "rows"), [("image,class", BY_ROWS), ("image,cat,dog", ("a.png,1,0", "b.png,0,1"))]
+)
+def test_classes_that_nobody_chose_can_be_added(tmp_path, header, rows):
+    found = read_votes(tmp_path, write(tmp_path, header, *rows), ("bee",))
+    assert found.class_names == ("bee", "cat", "dog")
+    assert {one.labels[0] for one in found.sources} == {0.0}
+
+
+def test_votes_need_a_table(tmp_path):
     with pytest.raises(InputError, match="without --table there are no votes"):
         prepare_classify(tmp_path, tmp_path / "out", ClassifyPrepareSettings(votes=True))
-    table = write(tmp_path, "image,class", *BY_ROWS)
-    settings = ClassifyPrepareSettings(votes=True, classes=("cat", "dog"))
-    with pytest.raises(InputError, match="they are those that the table names"):
-        prepare_classify(tmp_path, tmp_path / "out", settings, table=table)
 
 
 def test_a_manifest_with_other_shares_is_refused(tmp_path):

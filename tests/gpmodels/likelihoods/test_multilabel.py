@@ -141,3 +141,12 @@ def test_the_regularised_head_is_fitted_in_one_pass():
     model.build((None, 2))
     model.fit_to((x, y))
     assert np.argmax(np.abs(head.kernel), axis=0).tolist() == [0, 1]
+
+
+def test_of_a_label_that_no_row_knows_nothing_is_learned():
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    y = np.stack([x[:, 0] > 0, np.full(20, np.nan)], axis=1)
+    layer = fit_linear_layer(LinearRows(x, y, np.ones(20)), np.arange(20) % 5, "multilabel", 2)
+    assert np.abs(layer.kernel[:, 0]).max() > 0.0
+    for part in (layer.kernel, layer.bias[None], layer.logits):
+        np.testing.assert_array_equal(part[:, 1], 0.0)

@@ -10,6 +10,7 @@ from gpmodels import HybridModel, LinearHead, SVGPHead
 from gpmodels.heads.linear_layer import LinearRows, fit_linear_layer
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
 from gpmodels.likelihoods.votes import VotesLikelihood
+from gpmodels.statistics.effective_sample import effective_fraction
 
 RNG = np.random.default_rng(3)
 MEAN, VARIANCE = RNG.normal(size=(4, 3)), RNG.uniform(0.1, 2.0, size=(4, 3))
@@ -67,9 +68,17 @@ def test_a_layer_of_votes_is_that_of_rows_repeated_by_their_shares(num_classes):
     found = fit_linear_layer(LinearRows(x, shares, np.ones(60)), fold, "votes", num_classes)
     row, voted = np.nonzero(shares)
     repeated = LinearRows(x[row], voted.astype(float), shares[row, voted])
-    plain = fit_linear_layer(repeated, fold[row], "softmax", num_classes, groups=row)
+    plain = fit_linear_layer(repeated, fold[row], "softmax", num_classes, share=1.0)
     np.testing.assert_allclose(found.kernel, plain.kernel)
     np.testing.assert_allclose(found.logits[row], plain.logits)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 10])
+def test_images_of_a_calibrated_model_that_are_not_alike_count_as_one_each(num_classes):
+    logits = RNG.normal(size=(300, num_classes))
+    shares = np.stack([RNG.multinomial(5, p) for p in special.softmax(logits, axis=1)]) / 5.0
+    found = effective_fraction(logits, shares, np.ones(300), np.arange(300) // 3)
+    assert found > 0.8
 
 
 @pytest.mark.slow

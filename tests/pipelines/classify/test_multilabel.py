@@ -79,7 +79,7 @@ def test_batches_have_all_labels(prepared):
 class Fixed(tf.Module):
     """A model that says the log-odds 2 of every label."""
 
-    head = SimpleNamespace(is_classifier=True, standardises_targets=False, label_shape=(2,))
+    head = SimpleNamespace(is_classifier=True, standardises_targets=False, label_shape=(2,), has_votes=False)
 
     def __call__(self, inputs: tf.Tensor, *, training: bool) -> dict[str, tf.Tensor]:  # noqa: ARG002
         return {"logit": tf.fill([inputs.shape[0], 2], 2.0)}
@@ -202,8 +202,10 @@ def test_answers_are_kept_as_far_as_held_out_ones_are_right(bundle):
 
 def test_every_answer_on_an_unfamiliar_image_is_referred(bundle):
     line = replace(line_of(bundle, 0.75, 0.25), familiarity=0.001, unfamiliar=True)
-    ruled = line.ruled(LineRules(least_familiarity=0.0, keep_unfamiliar=False))
-    assert ruled.decision == {"red": "refer", "dark": "refer"}
+    half = replace(line, referred=True, decision={"red": "yes", "dark": "refer"})
+    for one in (line, half):
+        ruled = one.ruled(LineRules(least_familiarity=0.0, keep_unfamiliar=False))
+        assert ruled.decision == {"red": "refer", "dark": "refer"}
     assert line.ruled(LineRules(least_familiarity=0.0)).decision == line.decision
 
 

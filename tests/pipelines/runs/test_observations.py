@@ -76,6 +76,20 @@ def test_pixels_that_count_are_counted_and_a_sample_tells_how_much_they_repeat_e
     assert 1.0 <= of_one.effective < found.effective
 
 
+def test_a_label_that_nobody_knows_is_no_observation():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 2)).astype(np.float32)
+    labels = rng.integers(0, 2, (60, 2)).astype(np.float32)
+    labels[::2, 1] = np.nan
+    several = HybridModel(
+        keras.layers.Identity(), LinearHead(num_classes=2, likelihood="multilabel"), num_data=60
+    )
+    several.build((None, 2))
+    batches = tf.data.Dataset.from_tensor_slices((x, labels)).batch(16)
+    found = count_observations(several, Grouped(batches, [str(i // 4) for i in range(60)]), None, seed=0)
+    assert found.points == 90
+
+
 def test_residuals_of_classes_are_label_less_probability():
     logits = np.random.default_rng(2).normal(size=(5, 3))
     expected = np.eye(3)[[0, 2, 1, 1, 0]] - special.softmax(logits, axis=1)
