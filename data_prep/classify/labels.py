@@ -79,7 +79,8 @@ def _require_yes_or_no(table: Path, rows: Mapping[int, Mapping[str, str]], names
             if row[name] and _value(row[name]) is None:
                 raise InputError(
                     f"{table}, line {line}: the label {name} is {row[name]!r}. Expected 1 for yes, 0 for no, "
-                    "or an empty cell where nobody knows. Correct it, or remove the column."
+                    "or an empty cell where nobody knows. Correct it, or remove the column; where the "
+                    "numbers are votes for classes, add --set votes=true."
                 )
 
 

@@ -37,27 +37,33 @@ def read_votes(images: Path, table: Path, classes: Sequence[str] = ()) -> VoteTa
         images: Folder from which the paths of the table go.
         table: CSV file with the columns image and class, where each row is a vote, or with the column image
             and one for each class. Both may have group and split.
-        classes: Classes that there are besides those that the table names.
+        classes: All classes that there are; empty for those that the table names.
 
     Raises:
-        InputError: There are fewer than two classes, or a cell is no number of votes.
+        InputError: There are fewer than two classes, one is not among those given, or a cell is no number of
+            votes.
     """
     header, _ = table_header(table)
     plain = [name.lower().replace(" ", "_") for name in header]
     if _CLASS & set(plain):
         found, skipped = read_image_table(images, table, judged_alone=True, every_row_votes=True)
-        names = sorted({*classes, *(vote for source in found for vote in source.votes)})
-        counts = [[float(Counter(source.votes)[name]) for name in names] for source in found]
+        votes = [{name: float(count) for name, count in Counter(source.votes).items()} for source in found]
+        named = {name for row in votes for name in row}
     else:
-        names = [
+        columns = [
             name for name, known in zip(header, plain, strict=True) if name and known not in _NOT_CLASSES
         ]
-        _require_numbers(table, names)
-        found, skipped = read_image_table(images, table, judged_alone=True, labels=names)
+        _require_numbers(table, columns)
+        found, skipped = read_image_table(images, table, judged_alone=True, labels=columns)
         cells = [[table_number(cell or "0") for cell in one.class_name.split(",")] for one in found]
-        by_name = [dict(zip(names, row, strict=True)) for row in cells]
-        names = sorted({*names, *classes})  # classes are numbered by their names
-        counts = [[row.get(name, 0.0) for name in names] for row in by_name]
+        votes, named = [dict(zip(columns, row, strict=True)) for row in cells], set(columns)
+    if classes and named - set(classes):
+        raise InputError(
+            f"{table}: has votes for {', '.join(map(repr, sorted(named - set(classes))))}, which the setting "
+            "classes does not name. Correct the table, or the setting."
+        )
+    names = sorted(named | set(classes))  # classes are numbered by their names
+    counts = [[row.get(name, 0.0) for name in names] for row in votes]
     if len(names) < 2:
         raise InputError(
             f"{table}: has votes for {len(names)} classes ({', '.join(names)}), expected two at least: rows "

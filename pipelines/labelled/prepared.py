@@ -48,11 +48,16 @@ def describe_labels(manifest: MultilabelManifest) -> list[str]:
 def describe_votes(manifest: VoteManifest) -> list[str]:
     """Return what was understood of a table of votes, and of how many images people disagree."""
     divided = sum(max(example.labels) < 1.0 for example in manifest.examples)
-    classes, images = len(manifest.class_names), manifest.num_examples
-    understood = (
-        f"Read as votes for {classes} classes: those who looked disagree about {divided} of {images} images."
-    )
-    return [understood, "Counted below by the class with most votes:"]
+    chosen = {example.label for example in manifest.examples}
+    never = [name for label, name in enumerate(manifest.class_names) if label not in chosen]
+    lines = [
+        f"Read as votes for {', '.join(manifest.class_names)}",
+        f"{divided} of {manifest.num_examples} images have votes for more than one class",
+        "Counted below by the class with most votes:",
+    ]
+    if never:
+        lines.insert(2, f"Warning: no image has most votes for {', '.join(never)}. Is it a class?")
+    return lines
 
 
 def describe_classes(

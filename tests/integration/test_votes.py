@@ -62,7 +62,7 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_every_step_says_what_it_did(way):
-    assert "Read as votes for 2 classes" in way["prepare"].replace("\n", " ")
+    assert "Read as votes for dark, light" in way["prepare"].replace("\n", " ")
     assert "heads: dfgp cannot learn votes" in way["refused"]
     assert "epoch 1: loss" not in way["resumed"]  # nothing is trained again
     assert "leave by=group out" in way["groups"].replace("\n", " ")

@@ -88,9 +88,12 @@ def test_an_image_without_a_vote_or_with_two_groups_is_left_out(tmp_path):
     ("header", "rows"), [("image,class", BY_ROWS), ("image,cat,dog", ("a.png,1,0", "b.png,0,1"))]
 )
 def test_classes_that_nobody_chose_can_be_added(tmp_path, header, rows):
-    found = read_votes(tmp_path, write(tmp_path, header, *rows), ("bee",))
+    table = write(tmp_path, header, *rows)
+    found = read_votes(tmp_path, table, ("dog", "bee", "cat"))
     assert found.class_names == ("bee", "cat", "dog")
     assert {one.labels[0] for one in found.sources} == {0.0}
+    with pytest.raises(InputError, match="has votes for 'dog', which the setting classes does not name"):
+        read_votes(tmp_path, table, ("cat", "dig"))
 
 
 def test_votes_need_a_table(tmp_path):

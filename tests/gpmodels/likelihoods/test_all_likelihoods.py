@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.factory import LIKELIHOODS, make_likelihood
 from gpmodels.likelihoods.names import COUNT_LIKELIHOODS
+from gpmodels.likelihoods.votes import VotesLikelihood
 
 NUM_CLASSES = {
     "bernoulli": 2,
@@ -17,6 +18,7 @@ NUM_CLASSES = {
     "logistic": 2,
     "noisy_probit": 2,
     "multilabel": 3,
+    "votes": 3,
 } | dict.fromkeys(("gaussian", *COUNT_LIKELIHOODS), 0)
 NUM_UNITS = 3
 UNIT = tf.constant([0, 2, 1, 1, 0, 2])
@@ -36,13 +38,17 @@ def points(likelihood: Likelihood, dtype: str = "float64") -> tuple[tf.Tensor, t
     else:
         label = rng.integers(0, num_classes if likelihood.is_classifier else 9, 6)
     mean, variance = rng.normal(size=shape), np.exp(rng.normal(size=shape))
-    if likelihood.label_shape:
+    if isinstance(likelihood, VotesLikelihood):
+        label = rng.dirichlet(np.ones(num_classes), 6)
+    elif likelihood.label_shape:
         label = rng.integers(0, 2, shape)
     return tf.constant(mean, dtype), tf.constant(variance, dtype), tf.constant(label)
 
 
 def alike(likelihood: Likelihood, labels: list[int], dtype: str = "int32") -> tf.Tensor:
-    """Labels, or for each point several that are alike."""
+    """Labels, or for each point several that are alike, or votes that agree."""
+    if isinstance(likelihood, VotesLikelihood):
+        return tf.constant(np.eye(likelihood.num_latents)[labels], dtype)
     return tf.constant(np.multiply.outer(labels, np.ones(likelihood.label_shape)), dtype)
 
 
@@ -62,7 +68,7 @@ def test_shapes_and_types(name, dtype):
     for key, value in likelihood.predictions(mean, variance, UNIT).items():
         assert value.dtype == ("int32" if key == "label" else dtype)
         classes = likelihood.num_latents
-        is_wide = likelihood.label_shape or (key in wide and classes > 1)
+        is_wide = name == "multilabel" or (key in wide and classes > 1)
         assert value.shape == ((6, classes) if is_wide else (6,))
 
 
