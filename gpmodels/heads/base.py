@@ -17,6 +17,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.heads.points import PointBatch
+from gpmodels.likelihoods.counts import CountLikelihood, log_count_probability
 from gpmodels.likelihoods.multilabel import MultilabelLikelihood
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.likelihoods.votes import VotesLikelihood
@@ -217,12 +218,14 @@ class Head(GPflowLayer, abc.ABC):
         """Return log p(y) of the prediction at the head's temperature at each point, nats, `[B]`.
 
         Of classes it is log softmax(log p / T); the distribution of a real target is stretched by T about its
-        mean.
+        mean, and that of a count is the negative binomial whose deviation is T times as large.
         """
         temperature = self.prediction_temperature
         if temperature == 1.0:
             return self.log_predictive_density(latent, label)
         outputs = self.predictions(latent)
+        if isinstance(getattr(self, "likelihood", None), CountLikelihood):
+            return log_count_probability(outputs["mean"], temperature**2 * outputs["variance"], label)
         if not self.is_classifier:
             nearer = outputs["mean"] + (label - outputs["mean"]) / temperature
             return self.log_predictive_density(latent, nearer) - math.log(temperature)

@@ -24,6 +24,24 @@ LARGEST_LOG_MEAN, LARGEST_VARIANCE = 30.0, 1e37
 """From this log λ on, 10¹³, exp goes on along its tangent, so that float32 holds what wide marginals give."""
 
 
+@check_shapes("mean: [batch...]", "variance: [batch...]", "label: [batch...]", "return: [batch...]")
+def log_count_probability(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+    """Return log p(y) of the negative binomial with a mean and a variance, nats.
+
+    Where the variance is no larger than the mean, it is Poisson's to four digits.
+
+    Example:
+        >>> round(float(log_count_probability(tf.constant(4.0), tf.constant(6.0), tf.constant(4.0))), 3)
+        -1.839
+    """
+    m, v, y = (tf.cast(part, tf.float64) for part in (mean, variance, label))
+    ratio = tf.maximum(v / m, 1.0 + 1e-4)
+    size = m / (ratio - 1.0)
+    ways = tf.math.lgamma(y + size) - tf.math.lgamma(size) - tf.math.lgamma(y + 1.0)
+    odds = tf.math.log(ratio - 1.0) - tf.math.log(ratio)
+    return tf.cast(ways - size * tf.math.log(ratio) + y * odds, mean.dtype)
+
+
 def bounded_exp(x: tf.Tensor) -> tf.Tensor:
     """Return exp(x), above x = 30 its tangent there, which neither overflows nor loses its slope.
 

@@ -49,8 +49,9 @@ def count_scores(mean: float, variance: float, value: float, bins: int) -> tuple
         (1.633, 1.0)
     """
     found = count_distribution(mean, variance)
-    largest = max(float(found.ppf(1.0 - 1e-9)), value) + 1.0
-    steps: NDArray[np.float64] = np.unique(np.floor(np.linspace(0.0, largest, _MOST_STEPS + 1)))
+    smallest, largest = min(float(found.ppf(1e-9)), value), max(float(found.ppf(1.0 - 1e-9)), value) + 1.0
+    grid = np.floor(np.linspace(smallest, largest, _MOST_STEPS + 1))
+    steps: NDArray[np.float64] = np.unique(np.append(grid, value))  # nothing is off below the smallest
     off = np.square(found.cdf(steps[:-1]) - (steps[:-1] >= value))
     below, above = float(found.cdf(value - 1.0)), float(found.cdf(value))
     edges = np.clip(np.linspace(0.0, 1.0, bins + 1), below, above)

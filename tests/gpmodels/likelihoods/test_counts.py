@@ -7,7 +7,12 @@ import tensorflow as tf
 from scipy import integrate, special, stats
 
 from gpmodels import HybridModel, LinearHead, SVGPHead
-from gpmodels.likelihoods.counts import CountLikelihood, NegativeBinomialLikelihood, PoissonLikelihood
+from gpmodels.likelihoods.counts import (
+    CountLikelihood,
+    NegativeBinomialLikelihood,
+    PoissonLikelihood,
+    log_count_probability,
+)
 
 RATE, DISPERSION = 7.0, np.array([0.5, 0.02])
 UNIT = np.array([1, 0, 0, 1, 0])
@@ -165,3 +170,22 @@ def test_gammas_of_large_numbers_keep_their_digits():
         - 3 * np.log(1 + s)
     )
     assert own == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_mean_and_a_variance_are_a_negative_binomial():
+    mean, variance, y = np.array([3.0, 50.0, 4.0]), np.array([9.0, 60.0, 2.0]), np.array([0.0, 61.0, 4.0])
+    ratio = np.maximum(variance / mean, 1.0 + 1e-4)
+    expected = stats.nbinom(mean / (ratio - 1.0), 1.0 / ratio).logpmf(y)
+    np.testing.assert_allclose(
+        log_count_probability(*map(tf.constant, (mean, variance, y))), expected, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_counts_have_probabilities_of_sum_one_at_every_temperature(temperature):
+    head = LinearHead(likelihood="poisson")
+    head.build((None, 2))
+    head.set_temperature(temperature)
+    latent = head.latent(tf.fill([200, 2], 0.5))
+    density = head.tempered_log_density(latent, tf.range(200.0))
+    assert float(tf.reduce_sum(tf.exp(density))) == pytest.approx(1.0, abs=1e-4)

@@ -61,3 +61,14 @@ def test_a_record_of_a_count_has_its_scores_and_an_interval_from_zero_on():
     assert row["lower"][2] == 0.0
     assert row["upper"][2] == pytest.approx(2.0 + 2.0 * NORMAL_FACTORS[2])
     assert row["mean"] == 2.0
+
+
+@pytest.mark.parametrize("mean", [1e6, 1e8])
+def test_the_crps_of_very_large_counts_is_that_of_a_normal_distribution(mean):
+    deviation = np.sqrt(mean)
+    z = 0.7
+    normal = deviation * (
+        z * (2.0 * scipy.stats.norm.cdf(z) - 1.0) + 2.0 * scipy.stats.norm.pdf(z) - 1.0 / np.sqrt(np.pi)
+    )
+    _, crps, _ = count_scores(mean, mean, np.floor(mean + z * deviation), 10)
+    assert crps == pytest.approx(normal, rel=5e-3)
