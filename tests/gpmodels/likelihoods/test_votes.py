@@ -34,7 +34,7 @@ def test_a_term_is_the_mean_of_those_of_the_single_votes(name):
 
 
 def test_the_expected_log_likelihood_is_that_of_samples():
-    draws = MEAN + np.sqrt(VARIANCE) * RNG.normal(size=(200_000, 4, 3))
+    draws = MEAN + np.sqrt(VARIANCE) * np.random.default_rng(0).normal(size=(200_000, 4, 3))
     sampled = (SHARES * special.log_softmax(draws, axis=-1)).sum(axis=-1).mean(axis=0)
     found = VotesLikelihood(3).expected_log_likelihood(*marginals(), tf.constant(SHARES), UNIT)
     np.testing.assert_allclose(found, sampled, atol=0.02)
@@ -61,9 +61,10 @@ def test_shares_that_are_none_are_refused():
 
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_a_layer_of_votes_is_that_of_rows_repeated_by_their_shares(num_classes):
-    x = RNG.normal(size=(60, 2))
-    probability = special.softmax(x @ RNG.normal(size=(2, num_classes)), axis=1)
-    shares = np.stack([RNG.multinomial(4, p) for p in probability]) / 4.0
+    rng = np.random.default_rng(num_classes)
+    x = rng.normal(size=(60, 2))
+    probability = special.softmax(x @ rng.normal(size=(2, num_classes)), axis=1)
+    shares = np.stack([rng.multinomial(4, p) for p in probability]) / 4.0
     fold = np.arange(60) % 5
     found = fit_linear_layer(LinearRows(x, shares, np.ones(60)), fold, "votes", num_classes)
     row, voted = np.nonzero(shares)
@@ -75,8 +76,9 @@ def test_a_layer_of_votes_is_that_of_rows_repeated_by_their_shares(num_classes):
 
 @pytest.mark.parametrize("num_classes", [2, 3, 10])
 def test_images_of_a_calibrated_model_that_are_not_alike_count_as_one_each(num_classes):
-    logits = RNG.normal(size=(300, num_classes))
-    shares = np.stack([RNG.multinomial(5, p) for p in special.softmax(logits, axis=1)]) / 5.0
+    rng = np.random.default_rng(num_classes)
+    logits = rng.normal(size=(300, num_classes))
+    shares = np.stack([rng.multinomial(5, p) for p in special.softmax(logits, axis=1)]) / 5.0
     found = effective_fraction(logits, shares, np.ones(300), np.arange(300) // 3)
     assert found > 0.8
 
@@ -85,9 +87,10 @@ def test_images_of_a_calibrated_model_that_are_not_alike_count_as_one_each(num_c
 @pytest.mark.parametrize("num_classes", [2, 3])
 @pytest.mark.parametrize("head", [LinearHead, SVGPHead])
 def test_heads_learn_the_shares_and_not_the_majority(head, num_classes):
-    x = RNG.normal(size=(400, 4)).astype(np.float32)
+    rng = np.random.default_rng(num_classes)
+    x = rng.normal(size=(400, 4)).astype(np.float32)
     probability = special.softmax(2.0 * x[:, :num_classes], axis=1)
-    shares = np.stack([RNG.multinomial(3, p) for p in probability]).astype(np.float32) / 3.0
+    shares = np.stack([rng.multinomial(3, p) for p in probability]).astype(np.float32) / 3.0
     options = {} if head is LinearHead else {"num_inducing": 10}
     model = HybridModel(
         keras.layers.Identity(),
@@ -97,7 +100,9 @@ def test_heads_learn_the_shares_and_not_the_majority(head, num_classes):
     model.compile(keras.optimizers.Adam(0.03))
     history = model.fit(x, shares, epochs=40, verbose=0).history
     predicted = model.predict(x, verbose=0)["probability"]
-    np.testing.assert_allclose(predicted, probability, atol=0.15)
+    assert np.abs(predicted - probability).mean() < 0.04
+    # What most of three people say is much surer than they are.
+    assert np.abs(np.eye(num_classes)[probability.argmax(axis=1)] - probability).mean() > 0.1
     assert history["accuracy"][-1] > 0.7
     again = type(model.head).from_config(model.head.get_config())
     assert again.label_shape == (num_classes,)
