@@ -6,13 +6,14 @@ entropy by Gauss-Hermite quadrature, the predictive probability in closed form.
 
 # ruff: noqa: ARG002 - the base class has the argument `unit`
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import scipy.special
 import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 
 from gpmodels.likelihoods.base import Likelihood
+from gpmodels.likelihoods.error_function import portable_erfc
 from gpmodels.units.gradients import custom_gradient
 
 NUM_QUADRATURE_NODES = 20
@@ -21,16 +22,6 @@ NUM_QUADRATURE_NODES = 20
 # Python numbers take the dtype of the tensor they meet; `tf.cast` of one would round it to float32 first.
 SQRT_HALF = math.sqrt(0.5)
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-
-_ERFC = (
-    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
-    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
-)
-"""Of log(erfc(z)/t) + z² in powers of t = 1/(1 + z/2), for z of at least `_NEAR`."""
-
-_NEAR = 0.5
-_ERF = tuple((-1.0) ** k / (math.factorial(k) * (2 * k + 1)) * 2.0 / math.sqrt(math.pi) for k in range(6))
-"""Taylor's coefficients of erf(z)/z in powers of z²; below `_NEAR` the next one is worth 2e-8."""
 
 
 @check_shapes("z: [any...]", "return: [any...]")
@@ -92,37 +83,6 @@ def expected_log_probit(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor) 
     sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
     f, weights = _nodes(mean, variance)
     return tf.tensordot(log_normal_cdf(tf.expand_dims(sign, -1) * f), weights, axes=1)
-
-
-@check_shapes("z: [any...]", "return: [any...]")
-def portable_erfc(z: tf.Tensor) -> tf.Tensor:
-    """Return erfc(z) by operations that exported predictions can have on every device.
-
-    TensorFlow Lite knows no `Erfc`. In float32 Taylor's series of erf near 0, and beyond it the fit of Press
-    et al. (Numerical Recipes, section 6.2), take its place: the relative error is 1.2e-7 before rounding, and
-    at most 1e-5 after it up to z = 9. In float64, which small devices do not compute in, it is TensorFlow's.
-
-    Example:
-        >>> round(float(portable_erfc(tf.constant(1.0))), 4)
-        0.1573
-    """
-    if z.dtype != tf.float32:
-        return tf.math.erfc(z)
-    # A fit is not monotone in its last digit, where a latent function near 0 would change its class.
-    near = tf.clip_by_value(z, -_NEAR, _NEAR)
-    erf = near * _polynomial(_ERF, tf.square(near))
-    size = tf.maximum(tf.abs(z), _NEAR)
-    t = 1.0 / (1.0 + 0.5 * size)
-    tail = t * tf.exp(_polynomial(_ERFC, t) - tf.square(size))
-    return tf.where(tf.abs(z) < _NEAR, 1.0 - erf, tf.where(z < 0.0, 2.0 - tail, tail))
-
-
-def _polynomial(coefficients: Sequence[float], x: tf.Tensor) -> tf.Tensor:
-    """Return Σ_k c_k x^k by Horner's rule."""
-    value = tf.fill(tf.shape(x), coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        value = coefficient + x * value
-    return value
 
 
 @check_shapes("mean: [batch...]", "variance: [batch...]", "return: [batch...]")

@@ -17,7 +17,6 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
-from gpmodels.likelihoods.probit import portable_erfc
 from pipelines.bundles.frozen import Tensors, frozen_graph
 
 PORTABLE: Final = "network.tflite"
@@ -80,7 +79,11 @@ def portable_outputs(network: bytes | Path, inputs: NDArray[Any]) -> Mapping[str
     return outputs
 
 
-_erfc = tf.function(portable_erfc, input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)
+@tf.function(input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)
+def _erfc(z: tf.Tensor) -> tf.Tensor:
+    from gpmodels.likelihoods.error_function import portable_erfc  # noqa: PLC0415 - `predict` needs none of it
+
+    return portable_erfc(z)
 
 
 @tf.function(input_signature=[tf.TensorSpec([1, None], tf.float32)] * 2, autograph=False)
