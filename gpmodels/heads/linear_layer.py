@@ -210,7 +210,7 @@ def _layer_of_votes(
     first = np.unique(row, return_index=True)[1]
 
     def costs(logits: FloatArray, _: LinearRows) -> tuple[FloatArray, FloatArray]:
-        worth = 1.0 if groups is None else share
+        worth = 1.0 if share is None and groups is None else share
         if worth is None and groups is not None:  # by what each row, and not each vote, is predicted wrongly
             losses = [log_loss(part, repeated.y, repeated.weight) for part in logits]
             worth = effective_share(logits[np.argmin(losses)][first], rows, groups)

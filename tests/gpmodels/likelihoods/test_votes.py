@@ -74,6 +74,15 @@ def test_a_layer_of_votes_is_that_of_rows_repeated_by_their_shares(num_classes):
     np.testing.assert_allclose(found.logits[row], plain.logits)
 
 
+def test_votes_that_are_worth_less_take_a_larger_penalty():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6))
+    shares = np.stack([rng.multinomial(3, p) for p in special.softmax(3.0 * x[:, :2], axis=1)]) / 3.0
+    rows, fold = LinearRows(x, shares, np.ones(400)), np.arange(400) % 5
+    whole, tenth = (fit_linear_layer(rows, fold, "votes", 2, share=share) for share in (1.0, 0.02))
+    assert tenth.penalty > whole.penalty
+
+
 @pytest.mark.parametrize("num_classes", [2, 3, 10])
 def test_images_of_a_calibrated_model_that_are_not_alike_count_as_one_each(num_classes):
     rng = np.random.default_rng(num_classes)
