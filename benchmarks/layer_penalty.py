@@ -28,9 +28,9 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.common import host, write_results
 from benchmarks.linear_mean import ON_TRUNK, trunk_parts
 from benchmarks.small_tables import small_tables, split_rows
+from gpmodels.heads.cross_folds import cross_folds
 from gpmodels.heads.linear_layer import (
     LinearRows,
-    cross_folds,
     effective_share,
     fit_linear_layer,
     log_loss,

@@ -35,6 +35,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from gpmodels.heads.cross_folds import cross_folds, strata
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.layer_posterior import layer_covariance, left_out_variance
 from gpmodels.likelihoods.counts import CountLikelihood
@@ -44,9 +45,6 @@ from gpmodels.units.linear_mean import as_latents
 from gpmodels.units.weight_posterior import WeightCovariance
 
 FloatArray = npt.NDArray[np.floating[Any]]
-
-FOLDS = 5
-"""Most parts that rows or groups are divided into; each is held out once."""
 
 RIDGE_PENALTIES = np.logspace(-3.0, 5.0, 17)
 """λ of |y - Xw|² + λ|w|², of standardised columns and targets."""
@@ -287,68 +285,6 @@ def _layer_of(head: GPHead, rows: LinearRows, groups: Index | None, share: float
         variance = layer.covariance.of(x)
         variance[chosen] = layer.logit_variance
     return layer._replace(logits=logits, logit_variance=variance)
-
-
-def strata(targets: FloatArray) -> FloatArray:
-    """Return what rows are spread over folds by, `[N]`: targets, patterns of labels, or most votes.
-
-    Example:
-        >>> strata(np.array([[1.0, np.nan], [0.0, 1.0], [1.0, np.nan]])).tolist()
-        [1.0, 0.0, 1.0]
-    """
-    if targets.ndim == 1:
-        return targets
-    if np.allclose(targets.sum(axis=1), 1.0):  # shares of votes, or one label of each row
-        return targets.argmax(axis=1).astype(np.float64)
-    patterns = np.unique(np.nan_to_num(targets, nan=-1.0), axis=0, return_inverse=True)[1]
-    return patterns.reshape(-1).astype(np.float64)
-
-
-def cross_folds(
-    x: FloatArray, y: FloatArray, groups: Index | None, rng: np.random.Generator, *, is_class: bool
-) -> Index:
-    """Return the fold of each row, `[N]`: whole groups, or equal rows together; each class over all folds.
-
-    The folds do not depend on the order of the rows.
-
-    Args:
-        x: Inputs, `[N, D]`.
-        y: Class indices or targets, `[N]`.
-        groups: Group of each row, `[N]`, or None, which is what groups of one row each are.
-        rng: Draws the folds.
-        is_class: Whether `y` are classes.
-
-    Example:
-        >>> x = np.array([[2.0], [1.0], [2.0]])
-        >>> fold = cross_folds(x, np.zeros(3), None, np.random.default_rng(0), is_class=False)
-        >>> bool(fold[0] == fold[2] != fold[1])
-        True
-    """
-    if groups is not None and 1 < len(np.unique(groups)) < len(groups):
-        _, number = np.unique(groups, return_inverse=True)
-        number = number.reshape(-1)
-        order = rng.permutation(number.max() + 1)
-        if is_class:
-            order = order[np.argsort(_usual_class(number, y)[order], kind="stable")]
-        of_group = np.empty(len(order), np.intp)
-        of_group[order] = np.arange(len(order)) % FOLDS
-        return of_group[number]
-    distinct, number = np.unique(np.column_stack([x, y]), axis=0, return_inverse=True)
-    order = rng.permutation(len(distinct))
-    if is_class:
-        order = order[np.argsort(distinct[order, -1], kind="stable")]
-    fold = np.empty(len(distinct), np.intp)
-    fold[order] = np.arange(len(distinct)) % FOLDS
-    return fold[number.reshape(-1)]
-
-
-def _usual_class(group: Index, y: FloatArray) -> Index:
-    """Return the most frequent class of each group, `[groups]`."""
-    classes, index = np.unique(y, return_inverse=True)
-    counts = np.zeros([int(group.max()) + 1, len(classes)])
-    np.add.at(counts, (group, index.reshape(-1)), 1.0)
-    usual: Index = np.argmax(counts, axis=1)
-    return usual
 
 
 def log_loss(logits: FloatArray, y: FloatArray, weight: FloatArray) -> float:

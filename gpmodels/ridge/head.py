@@ -6,8 +6,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from gpmodels.heads.cross_folds import cross_folds, strata
 from gpmodels.heads.linear import LinearHead
-from gpmodels.heads.linear_layer import LinearRows, cross_folds, fit_linear_layer, strata
+from gpmodels.heads.linear_layer import LinearRows, fit_linear_layer
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.likelihoods.names import MULTILABEL, VOTES

@@ -10,12 +10,12 @@ from sklearn.linear_model import LogisticRegression
 
 from gpmodels import SVGPClassifier, SVGPHead
 from gpmodels.heads import linear_layer
+from gpmodels.heads.cross_folds import cross_folds
 from gpmodels.heads.linear_layer import (
     PROBIT_SCALE,
     LinearLayer,
     LinearRows,
     best_factor,
-    cross_folds,
     fit_linear_layer,
     linear_layer_of,
     log_loss,

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel, LinearHead, RidgeLinearHead, SVGPHead
 from gpmodels.autogp.head import AutoGPHead
-from gpmodels.heads.linear_layer import LinearRows, cross_folds, fit_linear_layer
+from gpmodels.heads.cross_folds import cross_folds
+from gpmodels.heads.linear_layer import LinearRows, fit_linear_layer
 from gpmodels.hybrid.checks import check_points
 from gpmodels.likelihoods.logistic import LogisticLikelihood
 from gpmodels.likelihoods.multilabel import MultilabelLikelihood, log_probability_of_labels
