@@ -72,7 +72,7 @@ def prepare_classify(
     plan = plan_images(images, table, of_images, jobs=jobs, progress=progress, measured=found)
 
     def make_manifest(fields: dict[str, Any]) -> ClassifyManifest | MultilabelManifest | VoteManifest:
-        notes = (*(() if read is None else read.notes), *plan.notes)
+        notes = (*(() if labels is None else labels.notes), *plan.notes)
         shared = {"size": settings.size, "levels": plan.levels, "notes": notes, **fields}
         if votes is not None:
             return VoteManifest(**shared)

@@ -27,7 +27,6 @@ class VoteTable:
     class_names: tuple[str, ...]
     sources: tuple[ImageSource, ...]
     skipped: tuple[Skipped, ...]
-    notes: tuple[str, ...] = ()
 
 
 def read_votes(images: Path, table: Path, classes: Sequence[str] = ()) -> VoteTable:

@@ -12,22 +12,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any, Final, Literal, Self, Unpack
+from typing import Any, Final, Literal, Unpack
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from data_prep.errors import InputError
-from data_prep.files.arrays import read_arrays
-from data_prep.files.atomic import atomic_file
 from pipelines.scores.calibration import calibration_counts, expected_calibration_error
 from pipelines.scores.classification import PROBABILITY_GROUP
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio, stack_rows
 from pipelines.scores.guarantee_sizes import CONFIDENCE
 from pipelines.scores.guarantee_thresholds import Guarantee, SelectiveErrors, referral_threshold
+from pipelines.scores.held_out_arrays import HeldOutArrays
 from pipelines.scores.results import Measured, MethodResult, score_values
 from pipelines.scores.uncertainty import error_auroc
 
@@ -206,7 +203,7 @@ def label_scores(label_names: tuple[str, ...]) -> tuple[Score, ...]:
 
 
 @dataclass(frozen=True)
-class HeldOutLabels:
+class HeldOutLabels(HeldOutArrays):
     """Predicted labels of N held-out examples, which did not train the model.
 
     Attributes:
@@ -252,32 +249,6 @@ class HeldOutLabels:
             of_label = SelectiveErrors(answer_uncertainty(probability[known]), wrong, unit, "groups")
             found.append(referral_threshold(of_label, max_error, confidence=confidence))
         return found
-
-    def write(self, path: Path) -> None:
-        """Write the predictions, complete or not at all.
-
-        Raises:
-            InputError: They cannot be written.
-        """
-        with atomic_file(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **vars(self))
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Return the predictions of a file.
-
-        Raises:
-            InputError: There is no such file, or it is damaged.
-        """
-        try:
-            found = read_arrays(path)
-            probability, truth = (found[key].astype(np.float64) for key in ("probability", "truth"))
-            return cls(probability, truth, found["unit"].astype(np.intp))
-        except (OSError, ValueError, LookupError) as error:
-            raise InputError(
-                f"{path} cannot be read as predictions of held-out examples ({error}). Continue the training "
-                "with --resume, which computes them, and export again."
-            ) from error
 
 
 def answer_uncertainty(probability: FloatArray) -> FloatArray:

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Unpack
 
 import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from data_prep.errors import InputError
-from data_prep.files.arrays import read_arrays
-from data_prep.files.atomic import atomic_file
 from data_prep.measure.scale import TargetScale
 from gpmodels.statistics.conformal import conformal_threshold
 from pipelines.scores.counts import count_scores
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio, stack_rows
+from pipelines.scores.held_out_arrays import HeldOutArrays
 from pipelines.scores.results import Measured, MethodResult
 
 COVERAGES: Final = (0.5, 0.8, 0.9, 0.95)
@@ -40,7 +37,7 @@ _PIT_BINS = 10
 
 
 @dataclass(frozen=True)
-class HeldOutNumbers:
+class HeldOutNumbers(HeldOutArrays):
     """Predictions of N held-out examples, standardised.
 
     Attributes:
@@ -88,32 +85,6 @@ class HeldOutNumbers:
         if np.isfinite(found):
             return round(found, 6)
         return float(max(self.score.max(), scipy.stats.norm.ppf(0.5 + 0.5 * coverage)))
-
-    def write(self, path: Path) -> None:
-        """Write the predictions, complete or not at all.
-
-        Raises:
-            InputError: They cannot be written.
-        """
-        with atomic_file(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **vars(self))
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Return the predictions of a file.
-
-        Raises:
-            InputError: There is no such file, or it is damaged.
-        """
-        try:
-            found = read_arrays(path)
-            mean, deviation, truth = (found[key].astype(np.float64) for key in ("mean", "deviation", "truth"))
-            return cls(mean, deviation, truth, found["unit"].astype(np.intp))
-        except (OSError, ValueError, LookupError) as error:
-            raise InputError(
-                f"{path} cannot be read as predictions of held-out examples ({error}). Continue the training "
-                "with --resume, which computes them, and export again."
-            ) from error
 
 
 @dataclass(frozen=True)
