@@ -1,14 +1,17 @@
-"""Numbers from images: our heads against a linear head, ridge regression and scikit-learn's Gaussian process.
+"""Numbers from images: our heads against ridge regression, scikit-learn's Gaussian process and ensembles.
 
-    python -m benchmarks.measure --data FOLDER --out benchmarks/results/measure
+    python -m benchmarks.measure --data FOLDER --out benchmarks/results/measure --seeds 3
 
 FOLDER holds glas_colon_histology and bccd_blood_cells. A simulated set counts bright spots with a known
 noise, and the solar cells come with `pip install elpv-dataset`. Every set is prepared, trained and judged
 by the steps of `gpimaging measure`, on a frozen EfficientNet-Lite0, with other groups to judge by for each
-seed. Ridge regression and the Gaussian process of scikit-learn see the same features of the training and
-the selection part; penalty and noise are those of five parts held out by groups (ridge), or what the
-process finds (GP). With `--likelihood poisson --only blood` our heads learn the cells as counts, and the
-linear one is their only rival.
+seed. The rivals see the same features of the training and the selection part: ridge regression, the Gaussian
+process of scikit-learn on components, and two ensembles of five members, linear ones or networks of one
+hidden layer, each with another start and fitted to another bootstrap sample of groups; an ensemble predicts
+mean and variance of its members. What a rival predicts of five parts held out by groups gives the variance
+of the noise that is added, by maximum likelihood, and how wide intervals are, as for our heads. With
+`--likelihood poisson --only blood` our heads learn the cells as counts, and the linear one is their only
+rival.
 """
 
 import argparse
@@ -16,19 +19,22 @@ import csv
 import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from rich.console import Console
+from scipy.optimize import minimize_scalar
 from sklearn.decomposition import PCA
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GroupKFold, cross_val_predict
+from sklearn.model_selection import GroupKFold
+from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -40,7 +46,14 @@ from pipelines.evaluation.evaluate import evaluate
 from pipelines.measure.application import MEASURE
 from pipelines.measure.settings import EvaluateSettings, TrainSettings
 from pipelines.runs.train import train
-from pipelines.scores.numbers import NORMAL_FACTORS, NumberResult, number_record, number_result
+from pipelines.scores.numbers import (
+    COVERAGES,
+    SHOWN,
+    HeldOutNumbers,
+    NumberResult,
+    number_record,
+    number_result,
+)
 
 Rows = Iterator[tuple[str, float, str]]
 COMPONENTS = 64
@@ -103,40 +116,128 @@ def images_of(name: str, folder: Path, work: Path) -> Path:
     return work if name == "spots" else folder
 
 
+class Known(NamedTuple):
+    """Features `[N, D]`, standardised numbers `[N]` and groups `[N]` of what rivals are fitted to."""
+
+    features: NDArray[Any]
+    labels: NDArray[Any]
+    groups: NDArray[Any]
+
+    def rows(self, places: NDArray[np.intp]) -> "Known":
+        """Return some of the rows."""
+        return Known(*(one[places] for one in self))
+
+
+Predict = Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
+"""Function of features `[N, D]` that returns means and variances, each `[N]`."""
+
+
+def ensemble(fit: Callable[[int, Known], Predict], known: Known, seed: int) -> Predict:
+    """Return mean and variance of five members, each fitted to a bootstrap sample of the groups."""
+    rng, members = np.random.default_rng(seed), []
+    places = [np.flatnonzero(known.groups == group) for group in np.unique(known.groups)]
+    for member in range(5):
+        drawn = np.concatenate([places[one] for one in rng.integers(len(places), size=len(places))])
+        members.append(fit(seed + member, known.rows(drawn)))
+
+    def predict(features: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        means = np.stack([one(features)[0] for one in members])
+        return means.mean(axis=0), means.var(axis=0)
+
+    return predict
+
+
+def linear(penalty: float, known: Known) -> Predict:
+    """Return a fitted ridge regression on standardised features."""
+    return _sure(make_pipeline(StandardScaler(), Ridge(penalty)), known)
+
+
+def network(seed: int, known: Known) -> Predict:
+    """Return a fitted network of one hidden layer on standardised features."""
+    one = MLPRegressor(
+        hidden_layer_sizes=(64,), alpha=1.0, early_stopping=True, max_iter=300, random_state=seed
+    )
+    return _sure(make_pipeline(StandardScaler(), one), known)
+
+
+def _sure(model: Any, known: Known) -> Predict:
+    model.fit(known.features, known.labels)
+    return lambda features: (model.predict(features), np.zeros(len(features)))
+
+
+def process(known: Known, seed: int, kernel: Any = None) -> Any:
+    """Return a fitted Gaussian process on components, with a kernel as it is or, of None, a learned one."""
+    start = ConstantKernel() * RBF(np.sqrt(COMPONENTS), (1e-1, 1e4)) + WhiteKernel(0.1, (1e-4, 1e1))
+    learns: dict[str, Any] = {"optimizer": None} if kernel else {"n_restarts_optimizer": 2}
+    gp = GaussianProcessRegressor(kernel or start, random_state=seed, **learns)
+    components = min(COMPONENTS, len(known.labels))
+    pipeline = make_pipeline(StandardScaler(), PCA(components, whiten=True, random_state=seed), gp)
+    return pipeline.fit(known.features, known.labels)
+
+
+def process_prediction(pipeline: Any) -> Predict:
+    """Return mean and variance of a fitted Gaussian process."""
+
+    def predict(features: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        mean, deviation = pipeline.predict(features, return_std=True)
+        return mean, np.square(deviation)
+
+    return predict
+
+
 def rivals(data: Any, seed: int) -> list[NumberResult]:
-    """Return ridge regression and a Gaussian process of scikit-learn on the features of a folder."""
+    """Return how rivals do that see the features of a folder."""
     splits = manifest_splits(data.manifest, selection_fraction=0.15)
-    known, judged = data.part((*splits.train, *splits.selection)), data.part(splits.test)
-    groups = np.unique(known.groups, return_inverse=True)[1]
-    parts = GroupKFold(min(5, len(np.unique(groups))))
+    part = data.part((*splits.train, *splits.selection))
+    known = Known(part.features, part.labels, np.asarray(part.groups))
+    judged = data.part(splits.test)
     missed = {}
     for penalty in PENALTIES:
-        ridge = make_pipeline(StandardScaler(), Ridge(penalty))
-        held_out = cross_val_predict(ridge, known.features, known.labels, groups=groups, cv=parts)
-        missed[penalty] = float(np.sqrt(np.mean(np.square(known.labels - held_out))))
+        mean, _ = _held_out(known, partial(linear, penalty))
+        missed[penalty] = float(np.mean(np.square(known.labels - mean)))
     best = min(missed, key=lambda penalty: missed[penalty])
-    ridge = make_pipeline(StandardScaler(), Ridge(best)).fit(known.features, known.labels)
-    spread = np.full(len(judged.labels), missed[best])
-    kernel = ConstantKernel() * RBF(np.sqrt(COMPONENTS), (1e-1, 1e4)) + WhiteKernel(0.1, (1e-4, 1e1))
-    components = min(COMPONENTS, len(known.labels))
-    process = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=seed)
-    gp = make_pipeline(StandardScaler(), PCA(components, whiten=True, random_state=seed), process)
-    gp.fit(known.features, known.labels)
-    return [
-        _result("ridge on features", data, splits.test, ridge.predict(judged.features), spread),
-        _result("scikit-learn GP", data, splits.test, *gp.predict(judged.features, return_std=True)),
-    ]
+    kernel = process(known, seed)[-1].kernel_
+
+    methods: dict[str, Callable[[Known], Predict]] = {
+        "ridge on features": partial(linear, best),
+        "scikit-learn GP": lambda part: process_prediction(process(part, seed, kernel)),
+        "five linear": lambda part: ensemble(lambda _, drawn: linear(best, drawn), part, seed),
+        "five networks": lambda part: ensemble(network, part, seed),
+    }
+    found = []
+    for name, fit in methods.items():
+        mean, variance = _held_out(known, fit)
+        noise = _noise(known.labels - mean, variance)
+        unit = np.unique(known.groups, return_inverse=True)[1]
+        held_out = HeldOutNumbers(mean, np.sqrt(variance + noise), known.labels, unit)
+        factors = [held_out.factor(coverage) for coverage in COVERAGES]
+        mean, variance = fit(known)(judged.features)
+        rows = zip(data.manifest.select(splits.test), mean, variance + noise, strict=True)
+        scale = data.manifest.scale
+        records = [
+            number_record(one.name, one.group, one.value, (m, v), factors, scale) for one, m, v in rows
+        ]
+        found.append(number_result(name, records))
+    return found
 
 
-def _result(
-    name: str, data: Any, names: tuple[str, ...], mean: NDArray[Any], deviation: NDArray[Any]
-) -> NumberResult:
-    rows = zip(data.manifest.select(names), mean.tolist(), np.square(deviation).tolist(), strict=True)
-    scale = data.manifest.scale
-    return number_result(
-        name,
-        [number_record(one.name, one.group, one.value, (m, v), NORMAL_FACTORS, scale) for one, m, v in rows],
-    )
+def _held_out(known: Known, fit: Callable[[Known], Predict]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return mean and variance of each number by what was fitted without its part of the groups."""
+    mean, variance = np.zeros(len(known.labels)), np.zeros(len(known.labels))
+    parts = GroupKFold(min(5, len(np.unique(known.groups))))
+    for learned, rest in parts.split(known.features, groups=known.groups):
+        mean[rest], variance[rest] = fit(known.rows(learned))(known.features[rest])
+    return mean, variance
+
+
+def _noise(error: NDArray[Any], variance: NDArray[Any]) -> float:
+    """Return the variance to add with which held-out errors are the most probable."""
+
+    def loss(log_noise: float) -> float:
+        total = variance + np.exp(log_noise)
+        return float(np.mean(np.log(total) + np.square(error) / total))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-14.0, 4.0), method="bounded").x))
 
 
 def judged_set(name: str, folder: Path, seed: int, settings: TrainSettings) -> list[dict[str, Any]]:
@@ -165,7 +266,8 @@ def judged_set(name: str, folder: Path, seed: int, settings: TrainSettings) -> l
             "method": one.name,
             "chosen": one.name == found.chosen,
             **{key: round(one.scores[key], 4) for key in ("rmse", "r2", "nll", "crps", "width_90")},
-            "covered_90": round(one.intervals()[2]["covered"], 4),
+            "covered_90": round(one.intervals()[SHOWN]["covered"], 4),
+            "covered_90_groups": round(float(np.mean([group["covered"] for group in one.groups])), 4),
         }
         for one in results
     ]
