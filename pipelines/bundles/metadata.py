@@ -64,7 +64,7 @@ class Metadata(BaseModel):
     thresholds of referral; None where its run held out nothing to make any by. `pool_temperature` is that of
     what `predict` averages over several inputs of the graph, as an image's patches, see
     `pipelines.scores.pool_calibration`; None where there is none, as in earlier versions. `predict` decides
-    by `costs`; None where none were given.
+    by `costs`, or of several labels by `label_costs`; None, or empty, where none were given.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -87,6 +87,7 @@ class Metadata(BaseModel):
     )
     pool_temperature: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     costs: CostTable | None = None
+    label_costs: dict[str, CostTable] = {}
     intended_use: str
     limitations: str
     sha256: dict[str, str] = {}
@@ -106,6 +107,8 @@ class Metadata(BaseModel):
     def _check_costs(self) -> Self:
         if self.costs is not None and self.costs.classes != self.class_names:
             raise ValueError("the costs are of other classes than the model")
+        if self.label_costs and tuple(self.label_costs) != self.class_names:
+            raise ValueError("the costs are of other labels than the model")
         return self
 
     @field_validator("sha256")
@@ -368,6 +371,7 @@ def model_card(metadata: Metadata, metrics: Mapping[str, Any] | None) -> str:
         "Outputs": "\n".join(table),
         "Guarantees": _guarantees_text(metadata.guarantee),
         **({} if metadata.costs is None else {"Costs": _costs_text(metadata.costs)}),
+        **{f"Costs of {name}": _costs_text(costs) for name, costs in metadata.label_costs.items()},
         "Results": "See metrics.json." if metrics else "Not evaluated before the export.",
     }
     parts = [

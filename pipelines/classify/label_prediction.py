@@ -1,6 +1,7 @@
 """What `classify predict` makes of one image with several yes/no labels: a line of the table."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from pipelines.bundles.metadata import Metadata, load_metadata
 from pipelines.bundles.prediction import bundle_preprocessing
 from pipelines.bundles.prediction_lines import (
     PredictionLine,
+    cost_fields,
     familiarity_fields,
     printable,
     probability_column,
@@ -29,12 +31,12 @@ from pipelines.bundles.unreadable import reading, run_signature
 from pipelines.classify.prediction import CLASSIFY_PREDICTION
 from pipelines.classify.settings import SEVERAL_LABELS, PredictSettings
 from pipelines.command.referral import FamiliaritySettings
-from pipelines.scores.costs import REFER
+from pipelines.scores.costs import REFER, CostTable, given_label_costs
 from pipelines.scores.definitions import format_share
 from pipelines.scores.held_out import HELD_OUT
 from pipelines.scores.labels import HeldOutLabels, answer_uncertainty
 
-_OF_CLASSES = ("refer", "refer_above", "max_false", "coverage", "costs", "by")
+_OF_CLASSES = ("refer", "refer_above", "max_false", "coverage", "by")
 
 
 class LabelPredictSettings(FamiliaritySettings):
@@ -44,6 +46,10 @@ class LabelPredictSettings(FamiliaritySettings):
 
     max_error: float | None = Field(
         default=None, description="As `PredictSettings`, of the answers of each label."
+    )
+    costs: dict[str, CostTable] = Field(
+        default={},
+        description="What mistakes about each label cost; empty decides for the more probable answer.",
     )
 
 
@@ -97,6 +103,7 @@ class LabelPredictor:
         label_names: Names of the labels.
         images: How training images were read and got that size.
         limits: Largest uncertainty of an answer that is kept, by the name of its label; infinite to keep all.
+        costs: What mistakes about each label cost; empty where the more probable answer is given.
         said: What to say of the guarantees.
     """
 
@@ -105,6 +112,7 @@ class LabelPredictor:
     label_names: tuple[str, ...]
     images: ImagePreprocessing
     limits: dict[str, float]
+    costs: dict[str, CostTable]
     said: tuple[str, ...]
 
     def __call__(self, source: Source) -> Iterator[LabelPrediction]:
@@ -123,6 +131,8 @@ class LabelPredictor:
         for name, uncertainty in zip(self.label_names, answer_uncertainty(found), strict=True):
             if uncertainty > self.limits[name]:
                 answers[name] = REFER
+        for (name, table), yes in zip(self.costs.items(), found.tolist(), strict=False):
+            answers[name] = str(cost_fields(table, (1.0 - yes, yes), referred=False)["decision"])
         yield LabelPrediction(
             file=printable(str(source.path)),
             referred=REFER in answers.values(),
@@ -151,7 +161,7 @@ def make_predictor(
     if settings.max_error is not None:
         limits, said = _limits(HeldOutLabels.read(bundle / HELD_OUT), names, settings.max_error)
     images = bundle_preprocessing(metadata, bundle, ImagePreprocessing)
-    return LabelPredictor(signature, metadata.network_size, names, images, limits, said)
+    return LabelPredictor(signature, metadata.network_size, names, images, limits, settings.costs, said)
 
 
 def _limits(
@@ -185,6 +195,10 @@ def _finish(done: FinishedPrediction[LabelPredictor, LabelPrediction]) -> None:
     print_outside_levels(done.sources, done.predictor.images.levels, done.console)
     for text in done.predictor.said:
         done.console.print(text, markup=False, soft_wrap=True)
+    for name in done.predictor.costs:
+        counts = Counter(line.decision[name] for line in done.lines if line.decision)
+        listed = ", ".join(f"{number} {answer}" for answer, number in counts.most_common())
+        done.console.print(f"Decided by the costs of {name}: {listed}", markup=False)
 
 
 LABEL_PREDICTION = PredictStep(
@@ -199,16 +213,27 @@ LABEL_PREDICTION = PredictStep(
 
 def predict_classes_or_labels(settings: PredictSettings, *, model: Path, **options: Any) -> Any:
     """Predict files with a bundle of classes or of several labels; arguments and errors as `PredictStep`."""
-    if load_metadata(model).application != SEVERAL_LABELS:
+    metadata, console = load_metadata(model), options["console"]
+    if metadata.application != SEVERAL_LABELS:
         return CLASSIFY_PREDICTION(settings, model=model, **options)
     given = [name for name in _OF_CLASSES if getattr(settings, name) not in (None, ())]
     shares = [limit.share for limit in settings.max_error if limit.class_name is None]
     if given or len(shares) < len(settings.max_error):
         raise InputError(
             f"{', '.join(given) or 'max_error of a class'}: {model} predicts several labels an image. Which "
-            "answers are kept of each is decided by --max-error SHARE alone. Leave it out."
+            "answers are kept of each is decided by --max-error SHARE or --costs. Leave it out."
         )
+    if shares and settings.costs is not None:
+        raise InputError(
+            "--costs refer more than a guarantee does, and of the rest a larger share may be wrong than was "
+            "guaranteed. Pass --costs or --max-error."
+        )
+    costs = given_label_costs(settings, metadata.class_names, console.print) or metadata.label_costs
+    if shares and costs:
+        console.print("The costs of the bundle are left out beside what is guaranteed", markup=False)
     own = LabelPredictSettings(
-        keep_unfamiliar=settings.keep_unfamiliar, max_error=shares[0] if shares else None
+        keep_unfamiliar=settings.keep_unfamiliar,
+        max_error=shares[0] if shares else None,
+        costs={} if shares else costs,
     )
     return LABEL_PREDICTION(own, model=model, **options)

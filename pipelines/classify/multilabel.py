@@ -90,10 +90,9 @@ def label_judge(settings: EvaluateSettings | None, data: LabelData) -> LabelJudg
     Raises:
         InputError: The settings ask for what is of one class an image alone.
     """
-    if isinstance(settings, GroupEvaluateSettings) and (settings.costs is not None or settings.by != "image"):
+    if isinstance(settings, GroupEvaluateSettings) and settings.by != "image":
         raise InputError(
-            f"{data.folder} has several labels an image: costs and by=group are for one class an image. "
-            "Leave them out, and decide for yes above the threshold of the probability that costs ask for."
+            f"{data.folder} has several labels an image: by=group is for one class an image. Leave it out."
         )
     return LabelJudge()
 

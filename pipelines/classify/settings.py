@@ -49,6 +49,11 @@ class ClassifyRun(TrunkRun):
         """Names of the classes that the report separates; none of several labels."""
         return () if self.several_labels else self.class_names
 
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of several labels an image; none of one class."""
+        return self.class_names if self.several_labels else ()
+
 
 class TrainSettings(ImageOrTrunkSettings):
     """Settings of `classify train`."""

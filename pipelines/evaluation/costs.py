@@ -5,40 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpmodels.registry import starting_head
-from pipelines.runs.guarantees import ClassCollector
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.settings import EvaluateSettings
-from pipelines.scores.cost_results import CostResults, cost_results
+from pipelines.scores.cost_results import CostResults, JudgedClasses, cost_results
 from pipelines.scores.costs import CostTable
 
 
 def judged_costs(
-    table: CostTable | None,
+    table: CostTable,
     predictors: Sequence[Predictor],
-    collected: Sequence[ClassCollector],
+    said: Sequence[JudgedClasses],
     *,
     groups: Mapping[str, str],
     noun: str,
     settings: EvaluateSettings,
-) -> CostResults | None:
-    """Return what the decisions of each method cost on the judged part; None without costs.
+) -> CostResults:
+    """Return what the decisions of each method cost on the judged part.
 
     Of a head that has a temperature only the row with it is judged: the other one is not calibrated.
 
     Args:
-        table: The costs, if any.
+        table: The costs.
         predictors: The methods.
-        collected: What each of them says of the judged examples.
+        said: What each of them says of the judged examples.
         groups: Group of each judged example by name.
         noun: What an example is, in the plural.
         settings: Settings of the evaluation.
     """
-    if table is None:
-        return None
     tempered = {one.head for one in predictors if one.temperature is not None}
     methods = {
-        one.title: found.classes()
-        for one, found in zip(predictors, collected, strict=True)
+        one.title: found
+        for one, found in zip(predictors, said, strict=True)
         if one.head not in tempered or one.temperature is not None
     }
     linear = [one.title for one in predictors if one.head == starting_head() and one.title in methods]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from data_prep.files.atomic import remove_partial_of
 from data_prep.prepared.workers import Cluster
 from pipelines.command.folders import METRICS, require_no_evaluation
 from pipelines.evaluation.costs import judged_costs
-from pipelines.evaluation.guarantees import no_guarantee_reason, run_guarantees
+from pipelines.evaluation.guarantees import label_guarantees, no_guarantee_reason, run_guarantees
 from pipelines.evaluation.shifted import require_images, shifted_results
 from pipelines.evaluation.unfamiliar import UnfamiliarCollector, predict_unfamiliar, read_unfamiliar
 from pipelines.evaluation.warnings import (
@@ -41,8 +42,8 @@ from pipelines.runs.models import run_predictors
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.settings import EvaluateSettings
 from pipelines.runs.training_digests import read_learned
-from pipelines.scores.cost_results import cost_sentence
-from pipelines.scores.costs import given_costs
+from pipelines.scores.costs import given_costs, given_label_costs
+from pipelines.scores.labels import LabelResult
 from pipelines.scores.metrics import write_metrics
 from pipelines.scores.pictures import Outputs
 from pipelines.scores.report import Gallery, write_report
@@ -55,7 +56,7 @@ from pipelines.scores.results import (
     selection_warnings,
 )
 from pipelines.scores.shifts import shift_sentences
-from pipelines.scores.tables import guarantee_sentence, results_table
+from pipelines.scores.tables import cost_sentences, guarantee_sentences, results_table
 from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY
 from pipelines.scores.unfamiliar_scores import unfamiliar_sentences
 
@@ -116,6 +117,7 @@ def _evaluate(
     trained_here = data.sha256 == run.manifest_sha256
     job = job.on(data, fold=fold, selects=trained_here or settings.split != "test")
     table = given_costs(settings, run.reported_classes, job.say)
+    tables = given_label_costs(settings, run.label_names, job.say)
     names = judged_names(settings, job)
     job.application.inputs.require_fitting(data, job.folder, run)
     seen = fold != job.settings.fold and trained_here
@@ -149,6 +151,13 @@ def _evaluate(
     )
     groups = judge_by.groups(data, names)
     num_groups = len(set(groups.values()))
+    costs = partial(judged_costs, groups=groups, noun=judge_by.judged, settings=settings)
+    of_labels = [result for result in results if isinstance(result, LabelResult)]
+    shown, collected = next(
+        (predictor, collected)
+        for predictor, collected in zip(predictors, judged.unfamiliar, strict=True)
+        if predictor.title == main.name
+    )
     evaluation = Evaluation(
         application=job.application.name,
         results=results,
@@ -187,9 +196,15 @@ def _evaluate(
         class_names=run.reported_classes,
         guarantees=guarantees,
         no_guarantee=no_guarantee,
-        costs=judged_costs(
-            table, predictors, judged.classes, groups=groups, noun=judge_by.judged, settings=settings
-        ),
+        costs=None if table is None else costs(table, predictors, [one.classes() for one in judged.classes]),
+        label_guarantees={}
+        if no_guarantee
+        else label_guarantees(job, shown.head, main, groups=groups, max_errors=settings.max_errors),
+        label_costs={
+            name: costs(of_label, predictors, [one.said(place) for one in of_labels])
+            for place, (name, of_label) in enumerate(tables.items())
+            if main.counts[f"known {name}"]
+        },
         choice="" if run.choice is None or not chosen else run.choice.sentence(),
         chosen=chosen,
         unfamiliar={}
@@ -206,11 +221,6 @@ def _evaluate(
         )
         if settings.shifted
         else {},
-    )
-    shown, collected = next(
-        (predictor, collected)
-        for predictor, collected in zip(predictors, judged.unfamiliar, strict=True)
-        if predictor.title == main.name
     )
     count = settings.gallery_images
     gallery = judge_by.gallery(main, shown, data, count, unfamiliar=collected.unfamiliar(count))
@@ -238,9 +248,7 @@ def write_evaluation(job: Job[Any, Any, Any], evaluation: Evaluation, gallery: G
         job.say(sentence, soft_wrap=True)
     if evaluation.choice:
         job.say(evaluation.choice, soft_wrap=True)
-    if evaluation.costs is not None:
-        job.say(cost_sentence(evaluation.costs, evaluation.main.name), soft_wrap=True)
-    if sentence := guarantee_sentence(evaluation):
+    for sentence in (*cost_sentences(evaluation), *guarantee_sentences(evaluation)):
         job.say(sentence, soft_wrap=True)
     job.say(f"Report: {out / REPORT}; every number: {out / METRICS}", soft_wrap=True)
 

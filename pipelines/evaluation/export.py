@@ -25,7 +25,7 @@ from pipelines.runs.guarantees import model_source, read_guarantees
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import load_model
 from pipelines.runs.settings import ExportSettings
-from pipelines.scores.costs import given_costs
+from pipelines.scores.costs import given_costs, given_label_costs
 from pipelines.scores.held_out import HELD_OUT, read_held_out
 from pipelines.scores.labels import HeldOutLabels
 from pipelines.scores.metrics import read_metrics
@@ -68,6 +68,7 @@ def export(
         )
     _require_temperature(job, settings)
     costs = given_costs(settings, run.reported_classes, job.say)
+    label_costs = given_label_costs(settings, run.label_names, job.say)
     trained = load_model(job, head)
     temperature = run.temperature_of(head) if settings.tempered else None
     pool_temperatures = run.pool_temperatures.get(head, {}) if settings.tempered else {}
@@ -103,6 +104,7 @@ def export(
             update={
                 "guarantee": guarantee,
                 "costs": costs,
+                "label_costs": label_costs,
                 "training_data": told,
                 "signatures": signatures,
                 "pool_temperature": pool_temperature,

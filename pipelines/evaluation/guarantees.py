@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from data_prep.errors import InputError
 from pipelines.bundles.guarantees import GuaranteeRecord
+from pipelines.runs.description import head_folder
 from pipelines.runs.folds import held_out_names
 from pipelines.runs.guarantees import held_out_errors, model_source
 from pipelines.runs.job import Job
@@ -21,6 +24,9 @@ from pipelines.scores.guarantees import (
     ReferralErrors,
     method_guarantees,
 )
+from pipelines.scores.held_out import HELD_OUT
+from pipelines.scores.labels import HeldOutLabels, LabelResult
+from pipelines.scores.results import MethodResult
 
 
 def run_guarantees(
@@ -79,6 +85,43 @@ def run_guarantees(
             found = replace(found, classes=of_classes)
         guarantees[predictor.title] = found
     return guarantees
+
+
+def label_guarantees(
+    job: Job[Any, Any, Any],
+    head: str | None,
+    result: MethodResult,
+    *,
+    groups: Mapping[str, str],
+    max_errors: Sequence[float],
+) -> dict[str, MethodGuarantees]:
+    """Return what a head of a run can guarantee of its answers for each of several labels, by the label.
+
+    All of them hold at once with 95 % confidence, as those of `predict --max-error`.
+
+    Args:
+        job: Job on the run.
+        head: Name of the head; one without cannot be exported and guarantees nothing.
+        result: Its answers on the judged part, with its temperature.
+        groups: Group of each judged example by name.
+        max_errors: Errors to guarantee.
+    """
+    if head is None or not isinstance(result, LabelResult):
+        return {}
+    held_out = HeldOutLabels.read(head_folder(job.folder, head) / HELD_OUT)
+    unit = np.unique([groups[name] for name in result.statistics.names], return_inverse=True)[1].reshape(-1)
+    judged = HeldOutLabels(result.probability, result.truth, unit)
+    return {
+        name: method_guarantees(
+            selection,
+            reality,
+            judged_noun="known answers",
+            max_errors=max_errors,
+            source={},
+            confidence=held_out.confidence,
+        )
+        for name, selection, reality in zip(job.run.label_names, held_out.errors, judged.errors, strict=True)
+    }
 
 
 def _with_cost(row: JudgedGuarantee, errors: ReferralErrors, costs: CostTable) -> JudgedGuarantee:

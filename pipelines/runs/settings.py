@@ -89,6 +89,11 @@ class HeadRun(RunDescription):
         return 2
 
     @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of several yes/no labels an example; none where it has something else."""
+        return ()
+
+    @property
     def reported_classes(self) -> tuple[str, ...]:
         """Names of the classes that the report separates; none where it separates no classes."""
         return ()

@@ -250,17 +250,69 @@ def given_costs(
         say: Is given each warning.
 
     Returns:
-        The costs; None where the step knows none, or none are given.
+        The costs; None where the step or the model knows none, or none are given.
 
     Raises:
         InputError: As `read_costs`.
     """
-    if not isinstance(settings, CostSettings) or settings.costs is None:
+    if not isinstance(settings, CostSettings) or settings.costs is None or not class_names:
         return None
     table = read_costs(settings.costs, class_names)
     for warning in table.warnings():
         say(f"Warning: {warning}")
     return table
+
+
+def read_label_costs(path: Path, label_names: Sequence[str]) -> dict[str, CostTable]:
+    """Read what mistakes about several yes/no labels cost, which nobody has checked.
+
+    There is a row for each label, with the columns label, missed (no where it is yes), false_alarm (yes where
+    it is no) and perhaps refer; what is right costs nothing. The rest is as for `read_costs`.
+
+    Args:
+        path: The CSV file.
+        label_names: Labels of the model, in their order.
+
+    Returns:
+        The costs of deciding no, yes or to refer, by the name of the label.
+
+    Raises:
+        InputError: The file cannot be read, or does not give each cost of each label.
+    """
+    delimiter = table_header(path)[1]
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    for line, cells in read_table(path, ("label", "missed", "false_alarm"), (REFER,)).items():
+        name, where = _known(cells.pop("label"), label_names), f"{path}, line {line}"
+        if name is None or name in rows:
+            raise InputError(
+                f"{where}: expected each of the labels {', '.join(label_names)} once. Correct it."
+            )
+        cost = {key: _cost(text, f"{where}: {key}", delimiter) for key, text in cells.items()}
+        refer = {REFER: cost[REFER]} if REFER in cost else {}
+        rows[name] = {
+            "no": {"no": 0.0, "yes": cost["false_alarm"], **refer},
+            "yes": {"no": cost["missed"], "yes": 0.0, **refer},
+        }
+    if missing := [name for name in label_names if name not in rows]:
+        raise InputError(f"{path}: has no row for {', '.join(missing)}. Expected one for each label. Add it.")
+    return {name: _table(path, ("no", "yes"), tuple(rows[name]["no"]), rows[name]) for name in label_names}
+
+
+def given_label_costs(
+    settings: BaseModel, label_names: Sequence[str], say: Callable[[str], object]
+) -> dict[str, CostTable]:
+    """Return the costs of each label that settings of a step name, as `given_costs`; empty where none are.
+
+    Raises:
+        InputError: As `read_label_costs`.
+    """
+    if not isinstance(settings, CostSettings) or settings.costs is None or not label_names:
+        return {}
+    tables = read_label_costs(settings.costs, label_names)
+    for name, table in tables.items():
+        for warning in table.warnings():
+            say(f"Warning: of {name}: {warning}")
+    return tables
 
 
 def _table(

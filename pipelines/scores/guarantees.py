@@ -127,6 +127,7 @@ def method_guarantees(
     judged_noun: str,
     max_errors: Sequence[float],
     source: Mapping[str, object],
+    confidence: float = CONFIDENCE,
 ) -> MethodGuarantees:
     """Return what a method can guarantee by its errors on the selection part.
 
@@ -137,6 +138,7 @@ def method_guarantees(
         judged_noun: What an example is, in the plural.
         max_errors: Errors to guarantee in a report, in (0, 1).
         source: Which model it is.
+        confidence: Probability with which each guarantee shall hold.
 
     Example:
         >>> certain = SelectiveErrors(np.linspace(0, 1, 200), np.zeros(200), np.arange(200))
@@ -152,7 +154,7 @@ def method_guarantees(
             noun=judged_noun,
             judged=judged_noun,
             binomial=False,
-            confidence=CONFIDENCE,
+            confidence=confidence,
             rows=tuple(
                 JudgedGuarantee(_none_to_judge_by(one, judged_noun), math.nan, math.nan) for one in max_errors
             ),
@@ -161,18 +163,18 @@ def method_guarantees(
         )
     rows = []
     for max_error in max_errors:
-        guarantee = referral_threshold(selection, max_error)
+        guarantee = referral_threshold(selection, max_error, confidence=confidence)
         kept, error = math.nan, math.nan
         if guarantee.threshold is not None and judged is not None:
             kept, error = judged.reality(guarantee.threshold)
         rows.append(JudgedGuarantee(guarantee, kept, error))
-    guaranteed = [referral_threshold(selection, max_error) for max_error in TABLE_ERRORS]
+    guaranteed = [referral_threshold(selection, one, confidence=confidence) for one in TABLE_ERRORS]
     return MethodGuarantees(
         units=selection.num_units,
         noun=selection.noun,
         judged=judged_noun,
         binomial=selection.is_binomial,
-        confidence=CONFIDENCE,
+        confidence=confidence,
         rows=tuple(rows),
         table=tuple((one.max_error, one.threshold) for one in guaranteed if one.threshold is not None),
         source=source,

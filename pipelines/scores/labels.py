@@ -10,7 +10,7 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, Unpack
 
@@ -21,6 +21,7 @@ from scipy.special import logit
 
 from pipelines.scores.calibration import calibration_counts, expected_calibration_error
 from pipelines.scores.classification import PROBABILITY_GROUP
+from pipelines.scores.cost_results import JudgedClasses
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio, stack_rows
 from pipelines.scores.guarantee_sizes import CONFIDENCE
 from pipelines.scores.guarantee_thresholds import Guarantee, SelectiveErrors, referral_threshold
@@ -57,7 +58,32 @@ class LabelRecord:
         return np.where(np.isfinite(self.truth), losses, 0.0)
 
 
-def label_result(name: str, records: Sequence[LabelRecord], **measured: Unpack[Measured]) -> MethodResult:
+@dataclass(frozen=True)
+class LabelResult(MethodResult):
+    """How one method did on several labels.
+
+    Attributes:
+        truth: 0 or 1, NaN where unknown `[N, L]`.
+        probability: Of yes `[N, L]`.
+    """
+
+    truth: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    probability: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def said(self, place: int) -> JudgedClasses:
+        """Return what the method says of no and yes where one label is known.
+
+        Args:
+            place: Of the label.
+        """
+        known = np.isfinite(self.truth[:, place])
+        yes = self.probability[known, place]
+        names = tuple(np.array(self.statistics.names, object)[known])
+        truth = self.truth[known, place].astype(np.intp)
+        return JudgedClasses(names, truth, np.stack([1.0 - yes, yes], axis=1))
+
+
+def label_result(name: str, records: Sequence[LabelRecord], **measured: Unpack[Measured]) -> LabelResult:
     """Return the result of a method from its records; arguments as `MethodResult`.
 
     Raises:
@@ -90,9 +116,8 @@ def label_result(name: str, records: Sequence[LabelRecord], **measured: Unpack[M
         for what, found in (("known", known), ("with", truth == 1.0))
     }
     definitions = label_scores(names)
-    return MethodResult(
-        name, statistics, definitions, score_values(definitions, statistics), counts, **measured
-    )
+    scores, judged = score_values(definitions, statistics), {"truth": truth, "probability": probability}
+    return LabelResult(name, statistics, definitions, scores, counts, **measured, **judged)
 
 
 _CALIBRATION = ("count", "confidence", "correct")
@@ -237,17 +262,28 @@ class HeldOutLabels(HeldOutArrays):
         Args:
             max_error: The share, in (0, 1).
         """
-        confidence = 1.0 - (1.0 - CONFIDENCE) / self.truth.shape[1]
-        found = []
+        return [
+            Guarantee(max_error, self.confidence, None, 0.0, "no held-out image has it known", 0)
+            if errors is None
+            else referral_threshold(errors, max_error, confidence=self.confidence)
+            for errors in self.errors
+        ]
+
+    @property
+    def confidence(self) -> float:
+        """Confidence of each label with which all of them hold at once with 95 % confidence."""
+        return 1.0 - (1.0 - CONFIDENCE) / self.truth.shape[1]
+
+    @property
+    def errors(self) -> list[SelectiveErrors | None]:
+        """Uncertainty and error of the known answers for each label; None where none is known."""
+        found: list[SelectiveErrors | None] = []
         for probability, truth in zip(self.probability.T, self.truth.T, strict=True):
             known = np.isfinite(truth)
-            if not known.any():
-                found.append(Guarantee(max_error, confidence, None, 0.0, "no held-out image has it known", 0))
-                continue
             wrong = ((probability > 0.5) != (truth == 1.0))[known].astype(np.float64)
             unit = np.unique(self.unit[known], return_inverse=True)[1].reshape(-1)
-            of_label = SelectiveErrors(answer_uncertainty(probability[known]), wrong, unit, "groups")
-            found.append(referral_threshold(of_label, max_error, confidence=confidence))
+            uncertainty = answer_uncertainty(probability[known])
+            found.append(SelectiveErrors(uncertainty, wrong, unit, "groups") if known.any() else None)
         return found
 
 

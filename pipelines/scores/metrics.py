@@ -22,6 +22,7 @@
                  judged, methods (name -> mean, lower, upper: cost of a judged example; decided: decision ->
                  share; against: other way to decide -> its mean, and difference, lower, upper, p_value,
                  resamples; curve: shares that are referred, and mean cost)
+    labels       of several labels: name -> guarantee of the main method, and costs, as those of classes
     no_guarantee   why there are no guarantees; empty where there are
     choice       which head to take, in a sentence, and chosen, the name of that method; empty where unknown
     comparisons  [method, baseline, scores (key -> difference, lower, upper, p_value, resamples)]
@@ -82,6 +83,13 @@ def metrics_content(evaluation: Evaluation) -> dict[str, object]:
             score.key: {name: getattr(score, name) for name in described} for score in evaluation.definitions
         },
         "costs": None if evaluation.costs is None else _costs(evaluation.costs),
+        "labels": {
+            name: {
+                "guarantee": _guarantee(evaluation.label_guarantees.get(name)),
+                "costs": _costs(evaluation.label_costs[name]) if name in evaluation.label_costs else None,
+            }
+            for name in {**evaluation.label_guarantees, **evaluation.label_costs}
+        },
         "no_guarantee": evaluation.no_guarantee,
         "choice": evaluation.choice,
         "chosen": evaluation.chosen,

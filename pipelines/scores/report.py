@@ -20,7 +20,6 @@ import numpy as np
 
 from data_prep.files.atomic import atomic_file
 from data_prep.files.fitting import fit_within
-from pipelines.scores.cost_results import cost_sentence
 from pipelines.scores.definitions import format_share
 from pipelines.scores.figures import (
     confusion_figure,
@@ -41,6 +40,7 @@ from pipelines.scores.tables import (
     PEAK_MEMORY,
     best_methods,
     class_sentence,
+    cost_sentences,
     format_difference,
     format_memory,
     format_number,
@@ -200,9 +200,9 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
 
 def _answers(evaluation: Evaluation) -> tuple[str, ...]:
     """Return what a reader wants to know first, in sentences."""
-    costs = "" if evaluation.costs is None else cost_sentence(evaluation.costs, evaluation.main.name)
     sentences = (kept_sentence, referral_sentence, class_sentence)
-    return (evaluation.choice, *(sentence(evaluation) for sentence in sentences), costs)
+    answers = (sentence(evaluation) for sentence in sentences)
+    return (evaluation.choice, *answers, *cost_sentences(evaluation))
 
 
 def _marks(guarantees: MethodGuarantees) -> tuple[tuple[float, float], ...]:
@@ -228,8 +228,8 @@ def _summary(evaluation: Evaluation) -> list[str]:
 
 def _otherwise(evaluation: Evaluation) -> list[str]:
     """Return the other ways to decide with which the costs of any method are compared."""
-    found = {} if evaluation.costs is None else evaluation.costs.methods
-    return list(dict.fromkeys(name for costs in found.values() for name in costs.others))
+    found = (costs for one in evaluation.all_costs.values() for costs in one.methods.values())
+    return list(dict.fromkeys(name for costs in found for name in costs.others))
 
 
 def _rows(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -260,7 +260,7 @@ def _figures(evaluation: Evaluation, marks: Sequence[tuple[float, float]]) -> di
         "referral": referral_figure(results, marks) if tells_classes else None,
         "uncertainty": uncertainty_figure(main),
         "shifts": shifts_figure(shifted),
-        "costs": None if evaluation.costs is None else costs_figure(evaluation.costs, main.name),
+        **{f"costs {name}": costs_figure(one, main.name) for name, one in evaluation.all_costs.items()},
     }
     return {key: None if svg is None else svg_uri(svg) for key, svg in drawn.items()}
 

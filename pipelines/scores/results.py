@@ -217,6 +217,8 @@ class Evaluation:
         unfamiliar: How well each method tells images of another kind, by its name; empty if none were given.
         shifted: How each method does on shifted images, by its name; empty if none were judged.
         costs: What the decisions of each method cost; None if no costs were given.
+        label_guarantees: What the main method can guarantee of several labels, by the name of each.
+        label_costs: What decisions about several labels cost, by the name of each; empty without costs.
         choice: Which head to take, in a sentence; empty of a run that does not say.
         chosen: Name of the method of that head; empty where there is none.
     """
@@ -233,6 +235,8 @@ class Evaluation:
     unfamiliar: Mapping[str, UnfamiliarResult] = field(default_factory=dict)
     shifted: Mapping[str, tuple[ShiftedScores, ...]] = field(default_factory=dict)
     costs: CostResults | None = None
+    label_guarantees: Mapping[str, MethodGuarantees] = field(default_factory=dict)
+    label_costs: Mapping[str, CostResults] = field(default_factory=dict)
     choice: str = ""
     chosen: str = ""
 
@@ -266,6 +270,11 @@ class Evaluation:
         if self.chosen in self.guarantees:
             return self.chosen, self.guarantees[self.chosen]
         return list(self.guarantees.items())[-1] if self.guarantees else None
+
+    @property
+    def all_costs(self) -> Mapping[str, CostResults]:
+        """Return what decisions cost, by the name of the label; of classes the name is empty."""
+        return self.label_costs if self.costs is None else {"": self.costs}
 
     @property
     def all_warnings(self) -> tuple[str, ...]:

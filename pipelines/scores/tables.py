@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipelines.scores.bootstrap import PairedDifference, SeedSummary
+from pipelines.scores.cost_results import cost_sentence
 from pipelines.scores.definitions import Score, format_share
+from pipelines.scores.guarantees import MethodGuarantees
 from pipelines.scores.results import Evaluation, MethodResult
 
 UNDEFINED = "–"
@@ -75,13 +77,25 @@ def verdict(score: Score, difference: PairedDifference) -> str:
     return "better" if (difference.lower > 0.0) == (score.better == "higher") else "worse"
 
 
-def guarantee_sentence(evaluation: Evaluation) -> str:
-    """Return in a sentence what came of the guarantees of the chosen method, or of the last that has any."""
-    chosen = evaluation.chosen_guarantees
-    if chosen is None:
+def cost_sentences(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return what the decisions of the main method cost, of several labels a sentence for each."""
+    sentences = {name: cost_sentence(one, evaluation.main.name) for name, one in evaluation.all_costs.items()}
+    return tuple(f"{name}: {text}" if name else text for name, text in sentences.items())
+
+
+def guarantee_sentences(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return what came of the guarantees of the chosen method, or of the last that has any.
+
+    Of several labels there is a sentence for each.
+    """
+    chosen = dict([evaluation.chosen_guarantees] if evaluation.chosen_guarantees else [])
+    if not (found := chosen or evaluation.label_guarantees):
         reason = evaluation.no_guarantee
-        return reason and f"No guarantee for --max-error was given. {reason}"
-    method, guarantees = chosen
+        return (f"No guarantee for --max-error was given. {reason}",) if reason else ()
+    return tuple(_guarantee_text(name, guarantees) for name, guarantees in found.items())
+
+
+def _guarantee_text(method: str, guarantees: MethodGuarantees) -> str:
     made = [row for row in guarantees.rows if row.guarantee.threshold is not None]
     parts = [
         f"at most {format_share(row.guarantee.max_error)} wrong: {format_share(row.judged_kept)} kept, "

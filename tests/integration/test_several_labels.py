@@ -76,7 +76,9 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             said["train"] = run(*train, *tiny)
             said["resumed"] = run(*train, "--resume")
             judged = ["--data", "prepared", "--model", "run", "--out", "evaluation"]
-            said["evaluate"] = run("classify", "evaluate", *judged)
+            rows = ["label,missed,false_alarm,refer", *(f"{label},20,1,5" for label in LABELS)]
+            (folder / "costs.csv").write_text("\n".join(rows), encoding="utf-8")
+            said["evaluate"] = run("classify", "evaluate", *judged, "--costs", "costs.csv")
         finally:
             disable_op_determinism()  # other tests go on without
         metrics = ["--metrics", "evaluation/metrics.json"]
@@ -85,6 +87,14 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         new = ["classify", "predict", "--model", "bundle", "--input", "new"]
         said["predict"] = run(*new, "--out", "predictions")
         said["kept"] = run(*new, "--out", "kept", "--max-error", "0.3")
+        said["cheapest"] = run(*new, "--out", "cheapest", "--costs", "costs.csv")
+        said["both"] = run(*new, "--out", "both", "--costs", "costs.csv", "--max-error", "0.3", code=2)
+        said["priced"] = run(
+            "classify", "export", "--model", "run", "--out", "priced", "--costs", "costs.csv"
+        )
+        new[3] = "priced"
+        said["by costs of the bundle"] = run(*new, "--out", "again")
+        said["beside"] = run(*new, "--out", "beside", "--max-error", "0.3")
     said["folder"] = str(folder)
     return said
 
@@ -117,6 +127,42 @@ def test_labels_are_judged_each_and_on_average(way):
     report = (folder / "evaluation" / "report.html").read_text(encoding="utf-8")
     assert "Label striped" in report
     assert "Least expected labels" in report
+
+
+def test_each_label_has_guarantees_and_costs(way):
+    folder = Path(way["folder"])
+    metrics = json.loads((folder / "evaluation" / "metrics.json").read_text(encoding="utf-8"))
+    assert list(metrics["labels"]) == list(LABELS)
+    report = (folder / "evaluation" / "report.html").read_text(encoding="utf-8")
+    assert "with 95 % confidence for all labels together" in report
+    for label, found in metrics["labels"].items():
+        assert found["guarantee"]["confidence"] == pytest.approx(1 - 0.05 / 3)
+        assert found["guarantee"]["table"], label  # these labels are easy
+        costs = found["costs"]
+        assert costs["values"] == [[0, 1, 5], [20, 0, 5]]
+        cheapest = costs["methods"][metrics["chosen"]]
+        assert cheapest["decided"]["yes"] > 0.1
+        assert cheapest["mean"] <= cheapest["against"]["always refer"]["mean"]
+        assert f"Guarantees of {label}: " in way["evaluate"].replace("\n", " ")
+        assert f"{label}: By the costs given" in way["evaluate"].replace("\n", " ")
+
+
+def test_answers_are_the_cheapest_ones(way):
+    folder = Path(way["folder"])
+    for name in ("cheapest", "again"):
+        with (folder / name / "predictions.csv").open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["status"] == "ok"]
+        for row in rows:
+            for label in LABELS:
+                yes = float(row[f"probability of {label}"])  # refer never: a false alarm is cheaper
+                assert row[f"decision of {label}"] == ("yes" if 20 * yes > 1 - yes else "no")
+    assert "Warning: of bright: With these costs refer is never" in way["cheapest"].replace("\n", " ")
+    assert "Decided by the costs of striped: " in way["by costs of the bundle"]
+    assert "Pass --costs or --max-error" in way["both"].replace("\n", " ")
+    assert "The costs of the bundle are left out" in way["beside"]
+    kept = [(folder / name / "predictions.csv").read_text(encoding="utf-8") for name in ("kept", "beside")]
+    answers = [[row.split(",")[-3:] for row in text.splitlines()] for text in kept]
+    assert answers[0] == answers[1]
 
 
 def test_predictions_are_those_of_the_bundle(way):

@@ -28,6 +28,7 @@ from pipelines.classify.multilabel import HEADS, check_labels_can_be_learned, la
 from pipelines.classify.settings import ClassifyRun, EvaluateSettings, PredictSettings, TrainSettings
 from pipelines.runs.observations import Grouped, count_observations
 from pipelines.runs.selection import selected_points, selection_temperature
+from pipelines.scores.costs import read_label_costs
 from pipelines.scores.held_out import HELD_OUT
 from pipelines.scores.labels import HeldOutLabels
 
@@ -135,12 +136,11 @@ def test_the_heads_have_an_output_for_each_label(name):
     assert head.label_shape == (2,)
 
 
-@pytest.mark.parametrize("settings", [{"by": "group"}, {"costs": "costs.csv"}])
-def test_groups_and_costs_are_of_classes(prepared, settings):
+def test_groups_are_of_classes(prepared):
     data = MULTILABEL.inputs.open(prepared)
     assert label_judge(EvaluateSettings(), data).judged == label_judge(None, data).judged == "images"
-    with pytest.raises(InputError, match="costs and by=group are for one class an image"):
-        label_judge(EvaluateSettings(**settings), data)
+    with pytest.raises(InputError, match="by=group is for one class an image"):
+        label_judge(EvaluateSettings(by="group"), data)
 
 
 def test_other_labels_are_not_judged(prepared):
@@ -198,6 +198,33 @@ def test_answers_are_kept_as_far_as_held_out_ones_are_right(bundle):
     assert "all answers are referred, of dark: of the" in said[1]
     with pytest.raises(InputError, match=r"--max-error 0.001 can be guaranteed of no label \(red: at least"):
         line_of(bundle, 0.5, 0.5, max_error=0.001)
+
+
+def test_answers_are_those_that_cost_least(bundle):
+    (bundle / "costs.csv").write_text("label;missed;False alarm;refer\nDark;1;1,5;0,4\nred;9;1;3\n")
+    costs = read_label_costs(bundle / "costs.csv", ("red", "dark"))
+    assert list(costs) == ["red", "dark"]
+    assert costs["dark"].values == ((0.0, 1.5, 0.4), (1.0, 0.0, 0.4))
+    line = line_of(bundle, 0.2, 0.5, costs=costs)
+    assert line.decision == {"red": "yes", "dark": "refer"}
+    assert line.referred is True
+    assert line_of(bundle, 0.05, 0.1, costs=costs).referred is False
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("red,1,2", "has no row for dark. Expected one for each label"),
+        ("red,1,2\nred,1,2", r"line 3: expected each of the labels red, dark once"),
+        ("red,1,2\nblue,1,2", r"line 3: expected each of the labels"),
+        ("red,1,2\ndark,,2", "line 3: missed is empty. Expected a cost"),
+        ("red,1,2\ndark,-1,2", "costs -1 where the decision is no, expected 0 or more"),
+    ],
+)
+def test_costs_of_labels_that_are_wrong_are_refused(tmp_path, text, said):
+    (tmp_path / "costs.csv").write_text(f"label,missed,false_alarm\n{text}\n")
+    with pytest.raises(InputError, match=said):
+        read_label_costs(tmp_path / "costs.csv", ("red", "dark"))
 
 
 def test_every_answer_on_an_unfamiliar_image_is_referred(bundle):

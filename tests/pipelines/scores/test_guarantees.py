@@ -14,7 +14,7 @@ from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_thre
 from pipelines.scores.guarantees import ReferralErrors, method_guarantees
 from pipelines.scores.metrics import metrics_content
 from pipelines.scores.report import Gallery, render_report
-from pipelines.scores.tables import class_sentence, guarantee_sentence, kept_sentence, referral_sentence
+from pipelines.scores.tables import class_sentence, guarantee_sentences, kept_sentence, referral_sentence
 from tests.pipelines.scores.test_report import CREATED
 
 
@@ -73,8 +73,10 @@ def test_metrics_report_and_console_show_them(evaluation, guarantees):
     html = render_report("Title", judged, Gallery(), CREATED)
     assert "Does the guarantee hold?" in html
     assert "2995 images are needed" in html
-    assert guarantee_sentence(judged).startswith(f"Guarantees of {name}: at most 2 % wrong: ")
-    assert "0.1 %: not guaranteed (for 0.1 %, at least 2995 images are needed" in guarantee_sentence(judged)
+    assert guarantee_sentences(judged)[0].startswith(f"Guarantees of {name}: at most 2 % wrong: ")
+    assert (
+        "0.1 %: not guaranteed (for 0.1 %, at least 2995 images are needed" in guarantee_sentences(judged)[0]
+    )
 
 
 @pytest.mark.slow
@@ -96,7 +98,7 @@ def test_the_report_begins_with_the_head_to_take_and_its_referral_thresholds(eva
         f"Of what is like the held-out data it keeps {100 * kept:.1f} %, of which at most 2 % are wrong, "
         f"with 95% confidence; {100 - 100 * kept:.1f} % go to a person."
     )
-    assert guarantee_sentence(judged).startswith(f"Guarantees of {first}: ")
+    assert guarantee_sentences(judged)[0].startswith(f"Guarantees of {first}: ")
     html = render_report("Title", judged, Gallery(), CREATED)
     start = html.index("<main>")
     assert (
@@ -121,7 +123,7 @@ def test_a_reason_for_no_guarantee_is_shown(evaluation):
     assert "No guarantee was given. The folder is another one." in render_report(
         "T", judged, Gallery(), CREATED
     )
-    assert guarantee_sentence(judged).endswith("The folder is another one.")
+    assert guarantee_sentences(judged)[0].endswith("The folder is another one.")
     assert referral_sentence(judged).endswith("The folder is another one.")
     assert "Does the guarantee hold?" not in render_report("T", evaluation, Gallery(), CREATED)
 
@@ -142,7 +144,7 @@ def test_a_selection_part_without_anything_to_judge_by_gives_the_reason(evaluati
     assert [row.is_violated for row in guarantees.rows] == [None, None]
     judged = replace(evaluation, guarantees={evaluation.results[-1].name: guarantees})
     reason = "of the selection part's candidates none is referred or kept"
-    assert reason in guarantee_sentence(judged)
+    assert reason in guarantee_sentences(judged)[0]
     json.dumps(metrics_content(judged), allow_nan=False)
     assert "none is referred or kept" in render_report("Title", judged, Gallery(), CREATED)
 

@@ -13,8 +13,8 @@ def test_the_file_has_every_number_under_its_key(evaluation, tmp_path):
     write_metrics(tmp_path / "metrics.json", evaluation)
     content = json.loads((tmp_path / "metrics.json").read_text("utf-8"), parse_constant=pytest.fail)
     assert list(content) == [
-        "schema_version", "application", "data", "settings", "warnings", "scores", "costs", "no_guarantee",
-        "choice", "chosen", "methods", "comparisons",
+        "schema_version", "application", "data", "settings", "warnings", "scores", "costs", "labels",
+        "no_guarantee", "choice", "chosen", "methods", "comparisons",
     ]  # fmt: skip
     assert content["schema_version"] == METRICS_SCHEMA_VERSION
     assert content["scores"]["nll"]["better"] == "lower"
