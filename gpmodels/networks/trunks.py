@@ -8,10 +8,20 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.networks.efficientnet_lite import EfficientNetLite0
+from gpmodels.networks.efficientnet_lite import EfficientNetLite0, EfficientNetLite1, EfficientNetLite2
+from gpmodels.networks.inverted_residuals import InvertedResidualTrunk
 from gpmodels.networks.keras_trunk import KerasTrunk
+from gpmodels.networks.mobilenet_v2 import MobileNetV2
 
 LITE = "efficientnet_lite0"
+OWN: dict[str, type[InvertedResidualTrunk]] = {
+    LITE: EfficientNetLite0,
+    "efficientnet_lite1": EfficientNetLite1,
+    "efficientnet_lite2": EfficientNetLite2,
+    "mobilenet_v2": MobileNetV2,
+}
+"""Trunks that this package has itself."""
+
 KERAS = "keras:"
 """Before the name of a network of `keras.applications`."""
 
@@ -40,7 +50,7 @@ def make_trunk(name: str, *, unfreeze_blocks: int = 0, smallest_side: int | None
     """Return a built trunk with random weights.
 
     Args:
-        name: `"efficientnet_lite0"`, or `"keras:"` and a name in `keras.applications`.
+        name: One of `OWN`, or `"keras:"` and a name in `keras.applications`.
         unfreeze_blocks: How many of its last blocks are trained.
         smallest_side: Images whose shorter side is smaller are enlarged to it, in pixels.
 
@@ -52,11 +62,13 @@ def make_trunk(name: str, *, unfreeze_blocks: int = 0, smallest_side: int | None
         1280
     """
     options: dict[str, Any] = {"unfreeze_blocks": unfreeze_blocks, "smallest_side": smallest_side}
-    if name == LITE:
-        trunk: keras.Model = EfficientNetLite0(name="trunk", **options)
+    if name in OWN:
+        trunk: keras.Model = OWN[name](name="trunk", **options)
     elif name.startswith(KERAS):
         trunk = KerasTrunk(name.removeprefix(KERAS), name="trunk", **options)
     else:
-        raise ValueError(f"There is no trunk {name!r}. Choose {LITE}, or {KERAS} and a Keras application.")
+        raise ValueError(
+            f"There is no trunk {name!r}. Choose {', '.join(OWN)}, or {KERAS} and a Keras application."
+        )
     trunk.build((None, None, None, 3))
     return trunk

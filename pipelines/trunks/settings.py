@@ -24,16 +24,20 @@ _KERAS_FAMILIES = {
 }
 
 
+_OWN = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "mobilenet_v2")
+"""The keys of `gpmodels.networks.trunks.OWN`, which imports TensorFlow."""
+
+
 def trunk_names() -> tuple[str, ...]:
     """Return the names of all trunks."""
     keras = (f"keras:{family}{size}" for family, sizes in _KERAS_FAMILIES.items() for size in sizes)
-    return ("efficientnet_lite0", *keras)
+    return (*_OWN, *keras)
 
 
-TRUNKS_IN_WORDS = "efficientnet_lite0 | keras:NAME"
+TRUNKS_IN_WORDS = " | ".join((*_OWN, "keras:NAME"))
 
 TrunkName = Annotated[str, Choices(trunk_names, words=TRUNKS_IN_WORDS)]
-"""Name of a network that learned from photographs: EfficientNet-Lite0, or one of keras.applications."""
+"""Name of a network that learned from photographs: one of `_OWN`, or of keras.applications."""
 
 
 def is_trunk(network: str | None) -> bool:

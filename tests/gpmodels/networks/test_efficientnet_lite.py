@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels.networks.efficientnet_lite import NUM_BLOCKS, EfficientNetLite0
+from gpmodels.networks.efficientnet_lite import EfficientNetLite0
 from gpmodels.networks.enlarging import enlarged_to
+
+NUM_BLOCKS = EfficientNetLite0.architecture.num_blocks
 
 
 def images(*shape: int) -> np.ndarray:

