@@ -75,6 +75,22 @@ class TargetScale(BaseModel):
         middle = np.exp(plain + 0.5 * variance)
         return middle - self.offset, middle * np.sqrt(np.expm1(variance))
 
+    def standard_moments(self, mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and deviation of the standardised normal predictions with these `moments` in the unit.
+
+        Example:
+            >>> scale = TargetScale(transform="log", centre=1.0, spread=2.0, lowest=1.0, highest=9.0)
+            >>> found = scale.standard_moments(*scale.moments(np.array([0.5]), np.array([0.25])))
+            >>> [float(one.round(6)[0]) for one in found]
+            [0.5, 0.25]
+        """
+        plain, spread = mean, deviation
+        if self.transform == "log":
+            middle = mean + self.offset
+            variance = np.log1p(np.square(deviation / middle))
+            plain, spread = np.log(middle) - 0.5 * variance, np.sqrt(variance)
+        return (plain - self.centre) / self.spread, spread / self.spread
+
     def in_words(self) -> str:
         """Return in words what is done to the numbers."""
         of_unit = f" {self.unit}" if self.unit else ""

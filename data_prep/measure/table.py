@@ -15,9 +15,13 @@ from data_prep.measure.scale import FENCE, FloatArray, fences, find_scale
 from data_prep.measure.settings import MeasurePrepareSettings
 
 _UNIT = r"\s*[\[(](?P<unit>[^\])]*)[\])]"
-_COMMA = re.compile(r"[+-]?\d+,\d+\D*")
+_COMMA = re.compile(r"[+-]?\d[\d. ]*,\d+\D*")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+\D*")
 _MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mai|okt|dez)"  # a unit may have three letters
-_DATE = re.compile(rf"\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}|\d{{1,2}}[-. ]{{0,2}}{_MONTH}([-. ]\d{{2,4}})?")
+_DATE = re.compile(
+    rf"(\d{{1,4}}([-/.])\d{{1,2}}\2\d{{1,4}}|\d{{1,2}}[-. ]{{0,2}}{_MONTH}([-. ]\d{{2,4}})?"
+    rf"|\d{{1,2}}[-/]\d{{4}}|{_MONTH}[-. ]\d{{2,4}})([ T]\d{{1,2}}:.*)?"
+)
 _UNIT_BEGINS = r"(?![exEX]\s?[+-]?\d)(?:[^\W\d_]|[%‰°$€£])"  # not as in 1'000, 5±1, 12:30 or 3 e5
 _WITH_UNIT = re.compile(rf"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>{_UNIT_BEGINS}.*)")
 _MANY_EQUAL = 0.5
@@ -114,7 +118,8 @@ def _column(table: Path, settings: MeasurePrepareSettings) -> tuple[str, str]:
 
 def _refuse_spreadsheets(table: Path, name: str, text: str) -> None:
     """Refuse what spreadsheets make of numbers: a wrong guess would be learned."""
-    for pattern, found in ((_COMMA, "a decimal comma"), (_DATE, "a date")):
+    kinds = ((_COMMA, "a decimal comma"), (_THOUSANDS, "a comma for thousands"), (_DATE, "a date"))
+    for pattern, found in kinds:
         if pattern.fullmatch(text):
             raise InputError(
                 f"{table}: {name} has the value {text!r}, {found}. Expected a number with a decimal point, "

@@ -7,13 +7,15 @@ come from the held-out examples of the bundle, whose groups are pooled alike; se
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 from data_prep.files.tables import FILE_ALIASES, cell_text, read_table, write_table
@@ -24,7 +26,7 @@ from pipelines.bundles.line_rules import NO_RULES, LineRules, rules_for
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.pooled_outputs import mean_outputs
 from pipelines.bundles.prediction import UNCERTAINTIES
-from pipelines.bundles.prediction_lines import ClassPredictionLine, class_fields, printable
+from pipelines.bundles.prediction_lines import ClassPredictionLine, PredictionLine, class_fields, printable
 from pipelines.command.referral import FOLDER_GROUPS, GroupReferralSettings
 from pipelines.scores.guarantee_thresholds import SelectiveErrors
 from pipelines.scores.guarantees import method_guarantees
@@ -41,7 +43,7 @@ GROUPS: Final = "groups.csv"
 
 
 @dataclass(frozen=True)
-class GroupAnswer(ClassPredictionLine):
+class GroupLine(PredictionLine):
     """A line of `groups.csv`; its file is the name of the group.
 
     Attributes:
@@ -49,7 +51,6 @@ class GroupAnswer(ClassPredictionLine):
         left_out: Number of those that could not be; a group with any is referred.
     """
 
-    own_columns = ("images", "left_out", "label", *UNCERTAINTIES)
     familiarity_factor = POOLED_FACTOR
 
     images: int = 0
@@ -67,8 +68,36 @@ class GroupAnswer(ClassPredictionLine):
 
 
 @dataclass(frozen=True)
-class GroupRules:
-    """How groups are answered.
+class GroupAnswer(GroupLine, ClassPredictionLine):
+    """The class of a group."""
+
+    own_columns = ("images", "left_out", "label", *UNCERTAINTIES)
+
+
+class GroupAnswering(ABC):
+    """How groups are answered, by what a bundle held out.
+
+    Attributes:
+        line_class: Class of the answers.
+        rules: What is done to each answer.
+        usual_size: Mean number of images of a held-out group; None where none are known.
+        least_size: Number of images below which a group is referred, for the guarantee was found with more.
+    """
+
+    line_class: ClassVar[type[GroupLine]]
+
+    rules: LineRules
+    usual_size: float | None
+    least_size: int
+
+    @abstractmethod
+    def answer(self, name: str, members: Sequence[Any]) -> GroupLine:
+        """Return the answer for a group, referred where it is not that of all its images or of too few."""
+
+
+@dataclass(frozen=True)
+class GroupRules(GroupAnswering):
+    """How groups are given a class.
 
     Attributes:
         temperature: Of the mean probability of a group.
@@ -78,11 +107,36 @@ class GroupRules:
         least_size: Number of images below which a group is referred, for the guarantee was found with more.
     """
 
+    line_class = GroupAnswer
+
     temperature: float
     refer_above: float | None
     rules: LineRules
     usual_size: float | None = None
     least_size: int = 0
+
+    def answer(self, name: str, members: Sequence[ClassPredictionLine]) -> GroupAnswer:
+        """Return the answer for a group, referred where it is not that of all its images or of too few."""
+        good = [line for line in members if line.status == "ok" and line.probability]
+        left_out = len(members) - len(good)
+        if not good:
+            return GroupAnswer(file=name, left_out=left_out, referred=True)
+        class_names = tuple(good[0].probability)
+        outputs = mean_outputs(
+            np.array([[line.probability[one] for one in class_names] for line in good]),
+            np.array([line.mutual_information for line in good], np.float64),
+            familiarities(good),
+            temperature=self.temperature,
+        )
+        fields = class_fields(outputs, class_names, self.refer_above)
+        fields["referred"] |= left_out > 0 or len(good) < self.least_size
+        return GroupAnswer(file=name, images=len(good), left_out=left_out, **fields).ruled(self.rules)
+
+
+def familiarities(lines: Sequence[PredictionLine]) -> NDArray[np.float64] | None:
+    """Return the familiarity of each line; None where a bundle does not tell it."""
+    found = [line.familiarity for line in lines if line.familiarity is not None]
+    return np.array(found) if len(found) == len(lines) else None
 
 
 def group_rules(
@@ -155,14 +209,14 @@ def _held_out(metadata: Metadata, bundle: Path, judged: str) -> tuple[str, HeldO
 
 
 def write_groups(
-    lines: Sequence[ClassPredictionLine],
+    lines: Sequence[PredictionLine],
     groups: Mapping[str, str],
-    how: GroupRules,
+    how: GroupAnswering,
     out: Path,
     *,
     class_names: Sequence[str],
     console: Any,
-) -> list[GroupAnswer]:
+) -> list[GroupLine]:
     """Write the answers for groups to `groups.csv`, and say how many there are.
 
     Args:
@@ -176,11 +230,11 @@ def write_groups(
     Returns:
         The answers, by the names of the groups.
     """
-    members: dict[str, list[ClassPredictionLine]] = defaultdict(list)
+    members: dict[str, list[PredictionLine]] = defaultdict(list)
     for line in lines:
         members[groups[line.file]].append(line)
-    answers = [_answer(name, of_group, how, class_names) for name, of_group in sorted(members.items())]
-    columns = GroupAnswer.columns(class_names, how.rules)
+    answers = [how.answer(name, of_group) for name, of_group in sorted(members.items())]
+    columns = how.line_class.columns(class_names, how.rules)
     rows = [[cell_text(cells.get(key)) for key in columns] for cells in (one.cells() for one in answers)]
     write_table(out / GROUPS, columns, rows)
 
@@ -206,27 +260,6 @@ def write_groups(
             f"{how.usual_size:.1f}: what was found on these may not hold here."
         )
     return answers
-
-
-def _answer(
-    name: str, members: Sequence[ClassPredictionLine], how: GroupRules, class_names: Sequence[str]
-) -> GroupAnswer:
-    """Return the answer for a group, referred where it is not that of all its images or of too few."""
-    good = [line for line in members if line.status == "ok" and line.probability]
-    left_out = len(members) - len(good)
-    if not good:
-        return GroupAnswer(file=name, left_out=left_out, referred=True)
-    # A bundle tells the familiarity of all images or of none.
-    familiarity = [line.familiarity for line in good if line.familiarity is not None]
-    outputs = mean_outputs(
-        np.array([[line.probability[one] for one in class_names] for line in good]),
-        np.array([line.mutual_information for line in good], np.float64),
-        np.array(familiarity) if len(familiarity) == len(good) else None,
-        temperature=how.temperature,
-    )
-    fields = class_fields(outputs, class_names, how.refer_above)
-    fields["referred"] |= left_out > 0 or len(good) < how.least_size
-    return GroupAnswer(file=name, images=len(good), left_out=left_out, **fields).ruled(how.rules)
 
 
 def groups_of(files: Sequence[Path], group_by: str, console: Any) -> dict[str, str]:

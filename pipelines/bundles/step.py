@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from rich.console import Console
 
 from data_prep.errors import InputError, Skipped
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles.group_answers import GROUPS, group_rules, groups_of, write_groups
+from pipelines.bundles.group_answers import GROUPS, GroupAnswering, group_rules, groups_of, write_groups
 from pipelines.bundles.line_rules import LineRules, rules_for
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import Line, open_bundle, predict_sources
-from pipelines.bundles.prediction_lines import ClassPredictionLine
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.remote import MOST_THREADS, in_threads, on_cluster
 from pipelines.bundles.sources import (
@@ -25,7 +24,7 @@ from pipelines.bundles.sources import (
     print_unsearched,
     with_subfolders,
 )
-from pipelines.command.referral import FamiliaritySettings, GroupReferralSettings
+from pipelines.command.referral import FamiliaritySettings, GroupSettings
 
 Predictor = TypeVar("Predictor", bound=Callable[..., Any])
 
@@ -83,6 +82,7 @@ class PredictStep(Generic[Predictor, Line]):
         part: What a guarantee is of, such as `"pixels of the "`, before `judged`.
         left_out: Returns the list to which what predicts adds what it leaves out; None where it leaves out
             nothing.
+        group_rules: Returns how groups are answered, where the settings ask for them.
         write_more: Writes further tables of all lines before the run is complete.
         finish: Says and writes what is more than the table.
     """
@@ -93,6 +93,7 @@ class PredictStep(Generic[Predictor, Line]):
     make: Callable[..., Predictor]
     find: FindSources
     part: str = ""
+    group_rules: Callable[..., GroupAnswering] = group_rules
     left_out: Callable[[Predictor], list[Skipped] | None] = lambda _: None
     write_more: Callable[[Sequence[Line], Path, Metadata, LineRules], None] = lambda *_: None
     finish: Callable[[FinishedPrediction[Predictor, Line]], None] = lambda _: None
@@ -129,7 +130,7 @@ class PredictStep(Generic[Predictor, Line]):
             ClusterLost: The cluster no longer answers.
             InputError: The bundle cannot be loaded, or nothing can be predicted.
         """
-        by = settings.by if isinstance(settings, GroupReferralSettings) else None
+        by = settings.by if isinstance(settings, GroupSettings) else None
         if by is not None:
             if Path(by).resolve() == (out / GROUPS).resolve():
                 raise InputError(
@@ -140,10 +141,10 @@ class PredictStep(Generic[Predictor, Line]):
         groups = {} if by is None else groups_of([source.path for source in sources], by, console)
         signature, metadata = open_bundle(model, self.application)
         how = None
-        if isinstance(settings, GroupReferralSettings) and by is not None:
-            how = group_rules(settings, metadata, bundle=model, judged=self.judged, console=console)
-            settings = settings.of_members()
+        if isinstance(settings, GroupSettings) and by is not None:
+            how = self.group_rules(settings, metadata, bundle=model, judged=self.judged, console=console)
             rules = LineRules(metadata.least_familiarity, settings.keep_unfamiliar)
+            settings = settings.of_members()
         else:
             settings, rules = rules_for(
                 settings, metadata, bundle=model, judged=self.judged, console=console, part=self.part
@@ -176,14 +177,7 @@ class PredictStep(Generic[Predictor, Line]):
             write_more=lambda done: self.write_more(done, out, metadata, rules),
         )
         if how is not None:
-            write_groups(
-                cast("list[ClassPredictionLine]", lines),
-                groups,
-                how,
-                out,
-                class_names=metadata.class_names,
-                console=console,
-            )
+            write_groups(lines, groups, how, out, class_names=metadata.class_names, console=console)
         print_unlike_kinds(sources, metadata.kinds, console)
         self.finish(FinishedPrediction(predictor, sources, lines, out, console, cluster))
         return lines

@@ -181,8 +181,15 @@ class ClassReferralSettings(CostSettings, ReferralSettings):
         return self
 
 
-class GroupReferralSettings(ClassReferralSettings):
-    """The same of predict steps that answer for groups of examples, too."""
+_OF_GROUPS: Final = (
+    *("by", "max_error", "max_false", "refer", "refer_above", "coverage", "costs"),
+    *("max_width", "tolerance"),
+)
+"""Settings that are about groups where there are any."""
+
+
+class GroupSettings(BaseModel):
+    """What predict steps have alike that answer for groups of examples, too."""
 
     by: str | None = Field(
         default=None,
@@ -194,8 +201,12 @@ class GroupReferralSettings(ClassReferralSettings):
 
     def of_members(self) -> Self:
         """Return the settings for the members of groups, of which nothing is guaranteed."""
-        of_groups = {"by": None, "refer": None, "refer_above": None, "coverage": None, "costs": None}
-        return self.model_copy(update={**of_groups, "max_error": (), "max_false": ()})
+        fields = type(self).model_fields
+        return self.model_copy(update={name: fields[name].default for name in _OF_GROUPS if name in fields})
+
+
+class GroupReferralSettings(GroupSettings, ClassReferralSettings):
+    """Settings of predict steps that give each example, and each group of them, a class."""
 
 
 class LabelReferralSettings(ReferralSettings):

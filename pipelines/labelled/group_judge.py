@@ -41,12 +41,17 @@ def image_or_group_judge(
             f"{data.folder}: by=group, but {len(mixed)} of {len(labels)} groups, first {min(mixed)}, have "
             "images of several classes, and so none to be judged by. Leave by=group out."
         )
-    if len(labels) == len(data.manifest.examples):
+    require_groups(data)
+    return ClassJudge(judged=GROUPS_JUDGED, picture=first_images, pools=Pools(lambda one: str(one.group)))
+
+
+def require_groups(data: LabelledData[Any]) -> None:
+    """Raise `InputError` where each image is a group of its own, so that none can be judged as one."""
+    if len({one.group for one in data.manifest.examples}) == len(data.manifest.examples):
         raise InputError(
             f"{data.folder}: by=group, but each image is a group of its own. Prepare with a table whose "
             "column group names the patient or place of each, or leave by=group out."
         )
-    return ClassJudge(judged=GROUPS_JUDGED, picture=first_images, pools=Pools(lambda one: str(one.group)))
 
 
 def first_images(_data: LabelledData[Any], example: JudgedExample) -> Picture:

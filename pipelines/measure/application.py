@@ -27,7 +27,7 @@ from pipelines.labelled.classes import ClassDeployment, plain_batches, steps_per
 from pipelines.labelled.data import PreparedImages, open_images
 from pipelines.labelled.fitted_images import fit_facts, fitting_in_words, oblong_noise, require_fit
 from pipelines.labelled.images import IMAGE_NETWORK
-from pipelines.measure.judging import NumberJudge
+from pipelines.measure.judging import NumberJudge, number_judge
 from pipelines.measure.settings import APPLICATION, MeasureRun, TrainSettings
 from pipelines.runs.application import Application, Inputs, require_size
 from pipelines.runs.description import load_run
@@ -126,6 +126,7 @@ _ON_IMAGES: Application[MeasureData, TrainSettings, MeasureRun] = Application(
     ),
     network=replace(IMAGE_NETWORK, likelihood=lambda settings: settings.likelihood),
     judge=NumberJudge(),
+    judge_for=number_judge,
     deployment=ClassDeployment(
         application=APPLICATION,
         kind="images",

@@ -1,7 +1,7 @@
 """How predicted numbers are judged and shown."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,12 @@ from data_prep.measure.manifest import MeasuredExample
 from data_prep.measure.scale import TargetScale
 from gpmodels import HybridModel
 from pipelines.labelled.classes import ClassJudge
+from pipelines.labelled.group_judge import first_images, require_groups
+from pipelines.labelled.pools import Pools
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.predictors import Predictor
+from pipelines.runs.settings import ByGroupSettings, EvaluateSettings
+from pipelines.scores.held_out_groups import GROUPS_JUDGED, NumberPooling
 from pipelines.scores.number_figures import scatter_picture
 from pipelines.scores.numbers import (
     NORMAL_FACTORS,
@@ -44,6 +48,15 @@ def _record(facts: Facts, mean: Any, variance: Any, factors: Sequence[float]) ->
     return number_record(one.name, one.group, one.value, (float(mean), float(variance)), factors, scale)
 
 
+def _group_facts(members: Sequence[MeasuredExample], scale: TargetScale) -> Facts:
+    """Return what the scores need to know of a group: its number is the mean of those that are learned."""
+    plain = scale.transformed(np.array([one.value for one in members])).mean()
+    value = float(scale.in_unit((plain - scale.centre) / scale.spread))
+    if scale.transform == "count":  # a mean of counts is none
+        scale = scale.model_copy(update={"transform": "none"})
+    return members[0].model_copy(update={"name": members[0].group, "value": value}), scale
+
+
 @dataclass(frozen=True, kw_only=True)
 class NumberJudge(ClassJudge[Any]):
     """Judges numbers as `ClassJudge` does classes; nothing is referred before a prediction."""
@@ -55,8 +68,23 @@ class NumberJudge(ClassJudge[Any]):
     result: Callable[..., MethodResult] = number_result
     epoch_scores: Mapping[str, str] = field(default_factory=lambda: {"rmse": "RMSE", "crps": "CRPS"})
 
+    def examples(self, data: Any, names: Sequence[str]) -> Iterator[JudgedExample]:
+        """Yield the examples, or groups of them with the mean of their numbers."""
+        facts = facts_of(data, names) if self.pools is not None else {}
+        for example in super().examples(data, names):
+            members = [one for one, _ in facts.values() if one.group == example.name]
+            yield replace(example, fact=_group_facts(members, data.manifest.scale)) if members else example
+
     def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
         """Return what a method predicts of an example, with what its deviation is times in intervals."""
+        if self.pools is not None:
+            correlation, spread, *of_groups = predictor.group_pooling or (1.0, 1.0, *NORMAL_FACTORS)
+            found = [predictor.outputs(image) for image in example.image]
+            outputs = {key: np.stack([one[key] for one in found]).astype(np.float64) for key in found[0]}
+            deviations = np.sqrt(outputs["variance"])
+            mean, deviation = NumberPooling(correlation, spread).pooled(outputs["mean"], deviations)
+            pooled = {"mean": mean, "variance": deviation**2, "factors": of_groups}
+            return outputs | {key: np.asarray(value) for key, value in pooled.items()}
         factors = predictor.interval_factors or NORMAL_FACTORS
         return {**predictor.outputs(example.image), "factors": np.array(factors)}
 
@@ -96,7 +124,7 @@ class NumberJudge(ClassJudge[Any]):
             ("Smallest errors", "Nearest to the truth.", best),
         )
         shown = {}
-        for example in self.examples(data, sorted({name for *_, chosen in kinds for name in chosen})):
+        for example in self.named(data, sorted({name for *_, chosen in kinds for name in chosen})):
             row, unit = self.record(example, self.outputs(predictor, example)).row, data.manifest.unit
             captions = (
                 ("true", f"{row['value']:.4g} {unit}"),
@@ -104,6 +132,18 @@ class NumberJudge(ClassJudge[Any]):
                 ("interval", f"{row['lower'][SHOWN]:.4g} to {row['upper'][SHOWN]:.4g} {unit}"),
                 ("group", example.fact[0].group),
             )
-            image = Panel("Image", enlarged(example.original), is_photograph=False)
+            image = Panel("Image", enlarged(self.picture(data, example)), is_photograph=False)
             shown[example.name] = GalleryImage(example.name, captions, (image,))
         return Gallery(gallery_sections(kinds, shown))
+
+
+def number_judge(settings: EvaluateSettings | None, data: Any) -> NumberJudge:
+    """Return the judge of images, or of the groups that `prepare` knew.
+
+    Raises:
+        InputError: Groups are to be judged, and each image is one of its own.
+    """
+    if not isinstance(settings, ByGroupSettings) or settings.by == "image":
+        return NumberJudge()
+    require_groups(data)
+    return NumberJudge(judged=GROUPS_JUDGED, picture=first_images, pools=Pools(lambda one: str(one.group)))

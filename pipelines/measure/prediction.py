@@ -1,10 +1,10 @@
 """What `measure predict` makes of one image: a line of the table."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -14,7 +14,9 @@ from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import fit_image
 from data_prep.measure.scale import TargetScale
+from gpmodels.familiarity.flags import pooled_familiarity
 from gpmodels.statistics.conformal import groups_needed
+from pipelines.bundles.group_answers import GroupAnswering, GroupLine, familiarities
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.metadata import Metadata
@@ -28,6 +30,12 @@ from pipelines.measure.settings import APPLICATION, PredictSettings
 from pipelines.scores.costs import REFER
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 from pipelines.scores.held_out import HELD_OUT
+from pipelines.scores.held_out_groups import (
+    NumberPooling,
+    has_groups_of_several,
+    least_size,
+    pooled_numbers,
+)
 from pipelines.scores.numbers import COVERAGES, SHOWN, HeldOutNumbers
 
 
@@ -136,23 +144,29 @@ def make_predictor(
         InputError: The bundle does not say how images and numbers are made, or cannot do what is asked for.
     """
     found = bundle_preprocessing(metadata, bundle, NumberPreprocessing)
-    largest_sd, note = None, ""
+    largest_sd = None
     held_out = HeldOutNumbers.read(bundle / HELD_OUT)
     widening = held_out.factor(settings.coverage) / held_out.factor(COVERAGES[SHOWN])
-    groups, needed = len(np.unique(held_out.unit)), groups_needed(settings.coverage)
-    if groups < needed:
-        note = (
-            f"Warning: intervals of {100 * settings.coverage:g} % take {needed} held-out groups, but the "
-            f"bundle has {groups}: they reach as far as its largest held-out error, and may hold fewer."
-        )
+    note = coverage_note(held_out, settings.coverage)
     if settings.tolerance is not None:
-        largest_sd = _largest_sd(held_out, found.scale, settings, metadata)
+        largest_sd = guaranteed_sd(held_out, found.scale, settings, metadata)
     return NumberPredictor(
         signature, metadata.network_size, found, widening, largest_sd, settings.max_width, note
     )
 
 
-def _largest_sd(
+def coverage_note(held_out: HeldOutNumbers, coverage: float) -> str:
+    """Return a warning where the held-out groups are too few for intervals; empty where they are enough."""
+    groups, needed = len(np.unique(held_out.unit)), groups_needed(coverage)
+    if groups >= needed:
+        return ""
+    return (
+        f"Warning: intervals of {100 * coverage:g} % take {needed} held-out groups, but the "
+        f"bundle has {groups}: they reach as far as its largest held-out error, and may hold fewer."
+    )
+
+
+def guaranteed_sd(
     held_out: HeldOutNumbers, scale: TargetScale, settings: PredictSettings, metadata: Metadata
 ) -> float:
     """Return the largest standard deviation with which errors are small as often as is asked for.
@@ -183,11 +197,103 @@ def _finish(done: FinishedPrediction[NumberPredictor, NumberPrediction]) -> None
         )
 
 
+@dataclass(frozen=True)
+class NumberGroupAnswer(GroupLine, NumberPrediction):
+    """The number of a group."""
+
+    own_columns = ("images", "left_out", *NumberPrediction.own_columns)
+
+
+@dataclass(frozen=True)
+class NumberGroupRules(GroupAnswering):
+    """How groups are given a number; see `pipelines.scores.held_out_groups`.
+
+    Attributes:
+        pooling: Of the numbers of images.
+        scale: How numbers are standardised.
+        factor: What the standard deviation of a group is times at half the width of an interval.
+        largest_sd: Largest standard deviation that the guarantee keeps; infinite without one.
+        max_width: Largest width of an interval that is kept.
+    """
+
+    line_class = NumberGroupAnswer
+
+    pooling: NumberPooling
+    scale: TargetScale
+    factor: float
+    largest_sd: float
+    max_width: float
+    rules: LineRules
+    usual_size: float
+    least_size: int
+
+    def answer(self, name: str, members: Sequence[NumberPrediction]) -> NumberGroupAnswer:
+        """Return the answer for a group, referred where it is not that of all its images or of too few."""
+        good = [line for line in members if line.status == "ok"]
+        left_out = len(members) - len(good)
+        if not good:
+            return NumberGroupAnswer(file=name, left_out=left_out, referred=True, decision=REFER)
+        moments = np.array([(line.mean, line.sd) for line in good], np.float64).T
+        mean, deviation = self.pooling.pooled(*self.scale.standard_moments(*moments))
+        lower, upper = self.scale.in_unit(mean + self.factor * deviation * np.array([-1.0, 1.0])).tolist()
+        of_group, sd = map(float, self.scale.moments(np.asarray(mean), np.asarray(deviation)))
+        found = familiarities(good)
+        wrong = left_out > 0 or len(good) < self.least_size or not upper - lower <= self.max_width
+        return NumberGroupAnswer(
+            file=name,
+            images=len(good),
+            left_out=left_out,
+            mean=of_group,
+            sd=sd,
+            lower=lower,
+            upper=upper,
+            referred=wrong or sd > self.largest_sd,
+            **familiarity_fields(None if found is None else pooled_familiarity(found)),
+        ).ruled(self.rules)
+
+
+def number_group_rules(
+    settings: PredictSettings, metadata: Metadata, *, bundle: Path, judged: str, console: Any
+) -> NumberGroupRules:
+    """Return how the groups of new images are given a number; arguments as `group_rules` of classes.
+
+    Raises:
+        InputError: The bundle has no held-out groups of several images, or cannot guarantee what is asked.
+    """
+    scale = bundle_preprocessing(metadata, bundle, NumberPreprocessing).scale
+    held_out = HeldOutNumbers.read(bundle / HELD_OUT)
+    if not has_groups_of_several(held_out):
+        raise InputError(
+            f"--by: the held-out {judged} of {bundle} belong to no groups of several, by which the interval "
+            "of a group could be found. Prepare with a table whose column group names the patient or place "
+            "of each, and train again."
+        )
+    pooling, groups, sizes = pooled_numbers(held_out)
+    console.print(
+        f"The errors of a group's images have the correlation {pooling.correlation:.2f}, by {sizes.size} "
+        f"held-out groups. {coverage_note(groups, settings.coverage)}",
+        markup=False,
+        soft_wrap=True,
+    )
+    is_guaranteed = settings.tolerance is not None
+    return NumberGroupRules(
+        pooling,
+        scale,
+        groups.factor(settings.coverage),
+        guaranteed_sd(groups, scale, settings, metadata) if is_guaranteed else np.inf,
+        np.inf if settings.max_width is None else settings.max_width,
+        LineRules(metadata.least_familiarity, settings.keep_unfamiliar),
+        float(sizes.mean()),
+        least_size(sizes) if is_guaranteed else 0,
+    )
+
+
 MEASURE_PREDICTION = PredictStep(
     application=APPLICATION,
     judged="images",
     line_class=lambda _: NumberPrediction,
     make=make_predictor,
     find=files_with(IMAGE_SUFFIXES, "image"),
+    group_rules=number_group_rules,
     finish=_finish,
 )

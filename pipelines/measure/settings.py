@@ -7,9 +7,10 @@ from pydantic import ConfigDict, Field, model_validator
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.measure.scale import TargetScale
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
-from pipelines.command.referral import FamiliaritySettings
+from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, FamiliaritySettings, GroupSettings
 from pipelines.labelled.settings import ExampleTrainSettings
-from pipelines.runs.settings import EvaluateSettings, ExportSettings, HeadName
+from pipelines.runs.settings import ByGroupSettings as EvaluateSettings
+from pipelines.runs.settings import ExportSettings, HeadName
 from pipelines.trunks.settings import ImageNetworkName, TrunkRun, TrunkSettings
 
 __all__ = [
@@ -99,7 +100,7 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
         return self
 
 
-class PredictSettings(FamiliaritySettings):
+class PredictSettings(GroupSettings, FamiliaritySettings):
     """Settings of `measure predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -109,6 +110,7 @@ class PredictSettings(FamiliaritySettings):
         "max_width": ("", "Refer an image to a person whose interval is wider, in the unit."),
         "tolerance": ("", "Refer images until the error of most others is at most this, in the unit."),
         "max_error": ("", "With --tolerance: share of those others whose error may be larger; 0.05."),
+        "by": GROUP_REFERRAL_OPTIONS["by"],
         "keep_unfamiliar": ("", "Do not refer what is unlike all of the training data."),
     }
 

@@ -23,7 +23,13 @@ from pipelines.runs.precision import network_arithmetic
 from pipelines.runs.predictors import Predictor, predictor, tempered_title
 from pipelines.runs.settings import HeadRun
 from pipelines.scores.held_out import HELD_OUT, read_held_out
-from pipelines.scores.held_out_groups import GROUPS_JUDGED, group_temperature
+from pipelines.scores.held_out_groups import (
+    GROUPS_JUDGED,
+    group_temperature,
+    has_groups_of_several,
+    pooled_numbers,
+)
+from pipelines.scores.numbers import COVERAGES, HeldOutNumbers
 from pipelines.training.stages import BEST, load_checkpoint
 
 TRAINING_SECONDS = "training seconds"
@@ -231,6 +237,7 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
                     temperature=temperature,
                     pool_temperatures=of_pools,
                     interval_factors=job.run.interval_factors.get(name, ()),
+                    group_pooling=_group_pooling(job, name),
                 )
             )
     return rows
@@ -243,10 +250,25 @@ def _pool_temperatures(job: Job[Any, Any, Any], name: str) -> Mapping[str, float
         InputError: Groups are judged, and the run keeps no predictions of held-out ones.
     """
     found = job.run.pool_temperatures.get(name, {})
-    if job.application.judge.judged != GROUPS_JUDGED:
+    if job.application.judge.judged != GROUPS_JUDGED or job.has_real_targets:
         return found
     held_out = read_held_out(head_folder(job.folder, name) / HELD_OUT)
     return {**found, GROUPS_JUDGED: group_temperature(held_out)}
+
+
+def _group_pooling(job: Job[Any, Any, Any], name: str) -> tuple[float, ...]:
+    """Return how a head's numbers of a group are pooled, where groups are judged; see `Predictor`.
+
+    Raises:
+        InputError: The run keeps no predictions of held-out numbers.
+    """
+    if job.application.judge.judged != GROUPS_JUDGED or not job.has_real_targets:
+        return ()
+    held_out = HeldOutNumbers.read(head_folder(job.folder, name) / HELD_OUT)
+    if not has_groups_of_several(held_out):
+        return ()
+    pooling, groups, _ = pooled_numbers(held_out)
+    return (pooling.correlation, pooling.scale, *map(groups.factor, COVERAGES))
 
 
 def training_seconds(run: RunDescription, name: str) -> float:

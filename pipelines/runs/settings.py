@@ -331,14 +331,18 @@ class ClassEvaluateSettings(CostSettings, EvaluateSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {"costs": COSTS_OPTION, **EvaluateSettings.options}
 
 
-class GroupEvaluateSettings(ClassEvaluateSettings):
+class ByGroupSettings(EvaluateSettings):
     """Settings of an evaluate step that can judge groups of examples, too."""
 
     by: Literal["image", "group"] = Field(
         default="image",
-        description="What is judged: each image, or the mean probability of the images of a group, such as a "
-        "patient, at a temperature of groups.",
+        description="What is judged: each image, or the mean probability (at a temperature of groups) or "
+        "number of the images of a group, such as a patient.",
     )
+
+
+class GroupEvaluateSettings(ByGroupSettings, ClassEvaluateSettings):
+    """The same of an application that gives examples a class."""
 
 
 class ExportSettings(BaseModel):

@@ -1,19 +1,23 @@
 """Held-out groups as one example each, such as a patient with several images.
 
 The probability of a group is the mean over its examples, at a temperature of groups; see
-`pipelines.scores.pool_calibration`. Each group is then one independent unit that is right or wrong.
+`pipelines.scores.pool_calibration`. Each group is then one independent unit that is right or wrong. The
+number of a group is the mean of the standardised numbers of its examples, whose errors have a part in common.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
+from gpmodels.statistics.effective_sample import intraclass_correlation
+from pipelines.scores.definitions import FloatArray
 from pipelines.scores.held_out import HeldOut
+from pipelines.scores.numbers import HeldOutNumbers
 from pipelines.scores.pool_calibration import at_temperature, entropies, fit_pool_temperature
 
 GROUPS_JUDGED: Final = "groups"
@@ -24,6 +28,11 @@ _GROUPS_OF_SEVERAL = 1.5
 
 _SMALL = 5.0
 """Percentile of the held-out groups' sizes below which a new group is smaller than they are."""
+
+
+def least_size(sizes: NDArray[np.intp]) -> int:
+    """Return the size below which a group is smaller than nearly all held-out ones, of these sizes."""
+    return int(np.percentile(sizes, _SMALL, method="lower"))
 
 
 @dataclass(frozen=True)
@@ -47,12 +56,61 @@ class HeldOutGroups:
 
         The mean of fewer examples is less often right at the same entropy, that of more is not.
         """
-        return int(np.percentile(self.sizes, _SMALL, method="lower"))
+        return least_size(self.sizes)
 
 
-def has_groups_of_several(held_out: HeldOut) -> bool:
+def has_groups_of_several(held_out: HeldOut | HeldOutNumbers) -> bool:
     """Return whether the groups of held-out examples have several examples on average."""
-    return held_out.unit.size >= _GROUPS_OF_SEVERAL * held_out.num_units
+    return held_out.unit.size >= _GROUPS_OF_SEVERAL * np.unique(held_out.unit).size
+
+
+@dataclass(frozen=True)
+class NumberPooling:
+    """How the predicted numbers of the n examples of a group become that of the group.
+
+    Its mean is the mean of theirs, and its variance σ² (ρ + (1 - ρ) / n) times the mean of theirs: the errors
+    of a group, in standard deviations, have the correlation ρ.
+
+    Attributes:
+        correlation: ρ, from 0 to 1.
+        scale: σ.
+    """
+
+    correlation: float
+    scale: float
+
+    def pooled(self, mean: FloatArray, deviation: FloatArray) -> tuple[float, float]:
+        """Return mean and standard deviation of a group from those of its examples, each `[n]`.
+
+        Example:
+            >>> NumberPooling(0.0, 1.0).pooled(np.array([1.0, 2.0, 3.0, 4.0]), np.ones(4))
+            (2.5, 0.5)
+        """
+        shared = self.correlation + (1.0 - self.correlation) / mean.size
+        return float(mean.mean()), float(self.scale * np.sqrt(shared * np.square(deviation).mean()))
+
+
+def pooled_numbers(held_out: HeldOutNumbers) -> tuple[NumberPooling, HeldOutNumbers, NDArray[np.intp]]:
+    """Return how groups are pooled, by held-out ones, these groups as one example each, and their sizes.
+
+    ρ is found by analysis of variance of the errors in standard deviations, σ then by maximum likelihood of
+    the errors of the groups.
+
+    Args:
+        held_out: Predictions of held-out examples, each with the number of its group, not one in each.
+    """
+    members = [np.flatnonzero(held_out.unit == unit) for unit in np.unique(held_out.unit)]
+    errors = (held_out.truth - held_out.mean) / held_out.deviation
+    rough = NumberPooling(intraclass_correlation(held_out.unit, errors, held_out=True), 1.0)
+    rows = [
+        (*rough.pooled(held_out.mean[of], held_out.deviation[of]), held_out.truth[of].mean())
+        for of in members
+    ]
+    mean, deviation, truth = np.array(rows).T
+    scale = float(np.sqrt(np.square((truth - mean) / deviation).mean()))
+    found = replace(rough, scale=max(scale, float(np.finfo(np.float32).eps)))
+    groups = HeldOutNumbers(mean, found.scale * deviation, truth, np.arange(len(members)))
+    return found, groups, np.array([of.size for of in members])
 
 
 def mixed_groups(held_out: HeldOut) -> int:

@@ -59,6 +59,13 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         finally:
             disable_op_determinism()  # other tests go on without
         said["verify"] = run("verify", "bundle")
+        judged = ["measure", "evaluate", "--data", "prepared", "--model", "run", "--set", "by=group"]
+        said["by group"] = run(*judged, "--out", "groups")
+        (Path("new") / "broken.png").unlink()
+        tables = ["image,group", *(f"{number}.png,drop {number // 2}" for number in range(380, 400))]
+        Path("drops.csv").write_text("\n".join(tables), encoding="utf-8")
+        new = ["measure", "predict", "--model", "bundle", "--input", "new", "--out", "answers"]
+        said["answers"] = run(*new, "--by", "drops.csv")
         untempered = ["measure", "export", "--model", "run", "--out", "other", "--set", "tempered=false"]
         refused = CliRunner().invoke(make_app(), untempered)
         said["refused"] = f"{refused.exit_code} {refused.output}"
@@ -92,6 +99,25 @@ def test_intervals_and_groups_are_judged(way):
     assert sum(group["examples"] for group in chosen["groups"]) == 76
     report = (Path(way["folder"]) / "evaluation" / "report.html").read_text(encoding="utf-8")
     assert f'alt="Predicted against true numbers of {metrics["chosen"]} with intervals"' in report
+
+
+def test_two_pictures_of_a_drop_have_one_answer(way):
+    folder = Path(way["folder"])
+    judged = [json.loads((folder / name / "metrics.json").read_text()) for name in ("evaluation", "groups")]
+    alone, grouped = (one["methods"][one["chosen"]] for one in judged)
+    assert grouped["counts"]["examples"] == 38
+    assert "38 test examples" in way["by group"]
+    assert grouped["scores"]["rmse"] < alone["scores"]["rmse"]
+    assert grouped["intervals"][2]["covered"] >= 0.75
+    with (folder / "answers" / "groups.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10
+    assert {row["images"] for row in rows} == {"2"}
+    with (folder / "answers" / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        means = [float(row["mean"]) for row in csv.DictReader(file)]
+    assert float(rows[0]["mean"]) == pytest.approx(np.mean(means[:2]), rel=1e-4)
+    assert float(rows[0]["lower"]) < float(rows[0]["mean"]) < float(rows[0]["upper"])
+    assert re.search(r"The errors of a group's images have the correlation 0\.\d+, by \d+", way["answers"])
 
 
 def test_predictions_are_in_the_unit_and_documented(way):

@@ -15,7 +15,13 @@ from data_prep.errors import InputError
 from data_prep.measure.scale import TargetScale
 from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.sources import Source
-from pipelines.measure.prediction import MEASURE_PREDICTION, NumberPrediction, make_predictor
+from pipelines.measure.prediction import (
+    MEASURE_PREDICTION,
+    NumberGroupAnswer,
+    NumberPrediction,
+    make_predictor,
+    number_group_rules,
+)
 from pipelines.measure.settings import PredictSettings
 from pipelines.scores.held_out import HELD_OUT
 from pipelines.scores.numbers import HeldOutNumbers
@@ -37,6 +43,7 @@ def bundle(tmp_path: Path) -> Path:
 
 def metadata_of(scale: TargetScale) -> SimpleNamespace:
     return SimpleNamespace(
+        least_familiarity=0.001,
         network_size=(8, 8),
         name="one",
         application="measure",
@@ -147,3 +154,68 @@ def test_settings_out_of_range_are_refused():
     for settings in ({"coverage": 1.0}, {"max_width": 0.0}, {"max_error": 0.0, "tolerance": 1.0}):
         with pytest.raises(ValidationError):
             PredictSettings(**settings)
+
+
+def rules_of(bundle: Path, scale: TargetScale = SCALE, size: int = 4, **settings: object):
+    """How groups are answered by 100 held-out groups, whose images have one error in common."""
+    rng = np.random.default_rng(0)
+    error = np.repeat(rng.normal(size=100), size)
+    unit = np.repeat(np.arange(100), size)
+    HeldOutNumbers(np.zeros(unit.size), np.ones(unit.size), error, unit).write(bundle / HELD_OUT)
+    given = PredictSettings(by="folder", **settings)
+    console = Console(record=True, file=io.StringIO(), width=400)
+    how = number_group_rules(given, metadata_of(scale), bundle=bundle, judged="images", console=console)
+    return how, console.export_text()
+
+
+def member(mean: float, **changes: object) -> NumberPrediction:
+    return NumberPrediction(**{"file": "a", "mean": mean, "sd": 2.0, "familiarity": 0.5, **changes})
+
+
+def test_a_group_has_the_mean_of_its_images_and_what_their_errors_share(bundle):
+    how, said = rules_of(bundle)
+    assert "The errors of a group's images have the correlation 1.00, by 100 held-out groups" in said
+    answer = how.answer("one", [member(9.0), member(12.0)])
+    assert (answer.file, answer.images, answer.left_out) == ("one", 2, 0)
+    assert answer.mean == 10.5
+    assert answer.sd == pytest.approx(2.0 * how.pooling.scale)
+    assert answer.upper - answer.mean == pytest.approx(how.factor * answer.sd)
+    assert answer.lower < answer.mean
+    assert (answer.decision, answer.familiarity) == ("keep", 1.0)
+    assert NumberGroupAnswer.columns()[:4] == ["group", "images", "left_out", "mean"]
+    assert set(NumberGroupAnswer.columns()) <= set(answer.cells())
+
+
+def test_a_group_of_logarithms_has_its_interval_above_zero(bundle):
+    how, _ = rules_of(bundle, SCALE.model_copy(update={"transform": "log", "centre": 0.0, "spread": 1.0}))
+    answer = how.answer("one", [member(2.0), member(8.0)])
+    assert 0.0 < answer.lower < answer.mean < answer.upper
+    assert answer.upper - answer.mean > answer.mean - answer.lower
+
+
+@pytest.mark.parametrize(
+    ("settings", "members"),
+    [
+        ({}, [member(1.0), NumberPrediction(file="b", status="unreadable")]),
+        ({}, [NumberPrediction(file="b", status="unreadable")]),
+        ({"max_width": 0.1}, [member(1.0)]),
+        ({"tolerance": 5.0, "max_error": 0.3}, [member(1.0)] * 3),  # held-out groups have 4
+        ({"tolerance": 6.0, "max_error": 0.1}, [member(1.0, sd=20.0)] * 4),
+        ({}, [member(1.0, familiarity=0.001)] * 2),
+    ],
+)
+def test_a_group_is_referred_where_it_is_not_like_the_held_out_ones(bundle, settings, members):
+    how, _ = rules_of(bundle, **settings)
+    answer = how.answer("one", members)
+    assert (answer.referred, answer.decision) == (True, "refer")
+    assert how.answer("one", [member(1.0)] * 4).referred is ("max_width" in settings)
+
+
+def test_groups_of_one_image_tell_nothing_of_groups(bundle):
+    with pytest.raises(InputError, match="belong to no groups of several"):
+        rules_of(bundle, size=1)
+
+
+def test_images_of_groups_are_referred_for_nothing_but_unfamiliarity():
+    given = PredictSettings(by="folder", max_width=1.0, tolerance=2.0, coverage=0.8)
+    assert given.of_members() == PredictSettings()

@@ -6,7 +6,13 @@ import pytest
 from data_prep.errors import InputError
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 from pipelines.scores.held_out import HeldOut
-from pipelines.scores.held_out_groups import group_temperature, pooled_by_unit
+from pipelines.scores.held_out_groups import (
+    group_temperature,
+    has_groups_of_several,
+    pooled_by_unit,
+    pooled_numbers,
+)
+from pipelines.scores.numbers import HeldOutNumbers
 from pipelines.scores.pool_calibration import at_temperature, entropies
 
 CLASSES = 5
@@ -83,3 +89,50 @@ def test_what_is_guaranteed_of_groups_is_kept(sizes, new):
         broken += bool(kept.any()) and (p.argmax(axis=1) != truth)[kept].mean() > 0.1
     assert given > 75
     assert broken <= 15  # of 150 with five percent each, more come once in a hundred times
+
+
+def numbers(rng: np.random.Generator, groups: int, shared: float) -> HeldOutNumbers:
+    """Groups of 1 to 12 images, whose errors, twice as large as the model says, have a part in common."""
+    unit = np.repeat(np.arange(groups), rng.integers(1, 13, groups))
+    common = np.sqrt(shared) * rng.normal(size=groups)[unit]
+    error = 2.0 * (common + np.sqrt(1.0 - shared) * rng.normal(size=unit.size))
+    deviation = rng.uniform(0.5, 1.5, groups)[unit]
+    mean = rng.normal(size=unit.size)
+    return HeldOutNumbers(mean, deviation, mean + deviation * error, unit)
+
+
+def test_the_number_of_a_group_has_the_variance_of_what_its_images_share():
+    pooling, groups, sizes = pooled_numbers(numbers(np.random.default_rng(0), 4000, 0.3))
+    assert pooling.correlation == pytest.approx(0.3, abs=0.03)
+    assert pooling.scale == pytest.approx(2.0, rel=0.05)
+    few, many = sizes <= 3, sizes >= 10
+    assert np.square(groups.score).mean() == pytest.approx(1.0)
+    for part in (few, many):
+        assert np.square(groups.score[part]).mean() == pytest.approx(1.0, rel=0.15)
+    assert groups.deviation[many].mean() < 0.8 * groups.deviation[few].mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [0.0, 0.3, 1.0])
+def test_intervals_of_groups_hold_for_new_groups(shared):
+    """Of few and of many images alike, by 40 held-out groups."""
+    rng, covered = np.random.default_rng(1), []
+    for _ in range(200):
+        pooling, groups, _ = pooled_numbers(numbers(rng, 40, shared))
+        factor, new = groups.factor(0.9), numbers(rng, 20, shared)
+        for unit in range(20):
+            of = new.unit == unit
+            mean, deviation = pooling.pooled(new.mean[of], new.deviation[of])
+            covered.append((of.sum() > 6, abs(new.truth[of].mean() - mean) <= factor * deviation))
+    many, within = np.array(covered).T
+    assert within.mean() == pytest.approx(0.905, abs=0.015)
+    assert within[many].mean() == pytest.approx(within[~many].mean(), abs=0.025)
+
+
+def test_the_number_of_one_image_is_as_it_is_but_for_the_scale():
+    single = HeldOutNumbers(np.zeros(9), np.ones(9), np.full(9, 3.0), np.arange(9))
+    assert not has_groups_of_several(single)
+    pooling, groups, sizes = pooled_numbers(single)
+    assert (pooling.correlation, pooling.scale) == (0.0, 3.0)
+    assert sizes.tolist() == [1] * 9
+    np.testing.assert_allclose(groups.deviation, 3.0)
