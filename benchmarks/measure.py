@@ -7,18 +7,19 @@ noise, and the solar cells come with `pip install elpv-dataset`. Every set is pr
 by the steps of `gpimaging measure`, on a frozen EfficientNet-Lite0, with other groups to judge by for each
 seed. The rivals see the same features of the training and the selection part: ridge regression, the Gaussian
 process of scikit-learn on components, and two ensembles of five members, linear ones or networks of one
-hidden layer, each with another start and fitted to another bootstrap sample of groups; an ensemble predicts
-mean and variance of its members. What a rival predicts of five parts held out by groups gives the variance
-of the noise that is added, by maximum likelihood, and how wide intervals are, as for our heads. With
+hidden layer on components. Each member has another start and another bootstrap sample of groups; an ensemble
+predicts mean and variance of its members. What a rival predicts of five parts held out by groups gives the
+variance of the noise that is added, by maximum likelihood, and how wide intervals are, as for our heads. With
 `--likelihood poisson --only blood` our heads learn the cells as counts, and the linear one is their only
-rival.
+rival. `--rivals` judges the rivals alone, on the same splits, and keeps the rows of heads that OUT has.
 """
 
 import argparse
 import csv
+import json
 import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -58,6 +59,7 @@ from pipelines.scores.numbers import (
 Rows = Iterator[tuple[str, float, str]]
 COMPONENTS = 64
 PENALTIES = np.logspace(0, 6, 13).tolist()
+DECAYS = (10.0, 30.0, 100.0, 300.0)
 NOISE = 1.0
 """Standard deviation of the simulated counts."""
 
@@ -152,12 +154,18 @@ def linear(penalty: float, known: Known) -> Predict:
     return _sure(make_pipeline(StandardScaler(), Ridge(penalty)), known)
 
 
-def network(seed: int, known: Known) -> Predict:
-    """Return a fitted network of one hidden layer on standardised features."""
-    one = MLPRegressor(
-        hidden_layer_sizes=(64,), alpha=1.0, early_stopping=True, max_iter=300, random_state=seed
-    )
-    return _sure(make_pipeline(StandardScaler(), one), known)
+def network(penalty: float, seed: int, known: Known) -> Predict:
+    """Return a fitted network of one hidden layer on components of standardised features."""
+    options = {"alpha": penalty, "solver": "lbfgs", "max_iter": 200, "random_state": seed}
+    components = PCA(min(COMPONENTS, *known.features.shape), whiten=True, random_state=seed)
+    one = MLPRegressor(hidden_layer_sizes=(64,), **options)
+    return _sure(make_pipeline(StandardScaler(), components, one), known)
+
+
+def best_penalty(penalties: Sequence[float], known: Known, fit: Callable[[float, Known], Predict]) -> float:
+    """Return the penalty with the least squared error of what is held out."""
+    held_out = {one: held_out_predictions(known, partial(fit, one))[0] for one in penalties}
+    return min(penalties, key=lambda one: float(np.mean(np.square(known.labels - held_out[one]))))
 
 
 def _sure(model: Any, known: Known) -> Predict:
@@ -191,23 +199,20 @@ def rivals(data: Any, seed: int) -> list[NumberResult]:
     part = data.part((*splits.train, *splits.selection))
     known = Known(part.features, part.labels, np.asarray(part.groups))
     judged = data.part(splits.test)
-    missed = {}
-    for penalty in PENALTIES:
-        mean, _ = _held_out(known, partial(linear, penalty))
-        missed[penalty] = float(np.mean(np.square(known.labels - mean)))
-    best = min(missed, key=lambda penalty: missed[penalty])
+    best = best_penalty(PENALTIES, known, linear)
+    decay = best_penalty(DECAYS, known, lambda one, part: network(one, seed, part))
     kernel = process(known, seed)[-1].kernel_
 
     methods: dict[str, Callable[[Known], Predict]] = {
         "ridge on features": partial(linear, best),
         "scikit-learn GP": lambda part: process_prediction(process(part, seed, kernel)),
         "five linear": lambda part: ensemble(lambda _, drawn: linear(best, drawn), part, seed),
-        "five networks": lambda part: ensemble(network, part, seed),
+        "five networks": lambda part: ensemble(partial(network, decay), part, seed),
     }
     found = []
     for name, fit in methods.items():
-        mean, variance = _held_out(known, fit)
-        noise = _noise(known.labels - mean, variance)
+        mean, variance = held_out_predictions(known, fit)
+        noise = noise_variance(known.labels - mean, variance)
         unit = np.unique(known.groups, return_inverse=True)[1]
         held_out = HeldOutNumbers(mean, np.sqrt(variance + noise), known.labels, unit)
         factors = [held_out.factor(coverage) for coverage in COVERAGES]
@@ -221,7 +226,7 @@ def rivals(data: Any, seed: int) -> list[NumberResult]:
     return found
 
 
-def _held_out(known: Known, fit: Callable[[Known], Predict]) -> tuple[NDArray[Any], NDArray[Any]]:
+def held_out_predictions(known: Known, fit: Callable[[Known], Predict]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return mean and variance of each number by what was fitted without its part of the groups."""
     mean, variance = np.zeros(len(known.labels)), np.zeros(len(known.labels))
     parts = GroupKFold(min(5, len(np.unique(known.groups))))
@@ -230,7 +235,7 @@ def _held_out(known: Known, fit: Callable[[Known], Predict]) -> tuple[NDArray[An
     return mean, variance
 
 
-def _noise(error: NDArray[Any], variance: NDArray[Any]) -> float:
+def noise_variance(error: NDArray[Any], variance: NDArray[Any]) -> float:
     """Return the variance to add with which held-out errors are the most probable."""
 
     def loss(log_noise: float) -> float:
@@ -240,8 +245,10 @@ def _noise(error: NDArray[Any], variance: NDArray[Any]) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-14.0, 4.0), method="bounded").x))
 
 
-def judged_set(name: str, folder: Path, seed: int, settings: TrainSettings) -> list[dict[str, Any]]:
-    """Return the scores of every method on one set."""
+def judged_set(
+    name: str, folder: Path, seed: int, settings: TrainSettings, *, rivals_alone: bool
+) -> list[dict[str, Any]]:
+    """Return the scores of every method on one set, or of the rivals alone."""
     console = Console(quiet=True)
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
@@ -254,17 +261,23 @@ def judged_set(name: str, folder: Path, seed: int, settings: TrainSettings) -> l
         prepare_measure(images, work / "prepared", split, table=work / "table.csv")
         seeded = settings.model_copy(update={"seed": seed})
         options: dict[str, Any] = {"data": work / "prepared", "console": console}
-        train(MEASURE, seeded, out=work / "run", resume=False, **options)
-        found = evaluate(MEASURE, EvaluateSettings(), model=work / "run", out=work / "evaluation", **options)
-        data = MEASURE.inputs.encoded(MEASURE.inputs.open(work / "prepared"), seeded, work / "run", console)
-        others = rivals(data, seed) if settings.likelihood == "gaussian" else []
-    counts = {"set": name, "seed": seed, "judged": found.data["images"], "groups": found.data["groups"]}
-    results = [one for one in (*found.results, *others) if isinstance(one, NumberResult)]
+        results: list[Any] = []
+        chosen = ""
+        if not rivals_alone:
+            train(MEASURE, seeded, out=work / "run", resume=False, **options)
+            options |= {"model": work / "run", "out": work / "evaluation"}
+            found = evaluate(MEASURE, EvaluateSettings(), **options)
+            results, chosen = [*found.results], found.chosen
+        if settings.likelihood == "gaussian":
+            data = MEASURE.inputs.encoded(MEASURE.inputs.open(work / "prepared"), seeded, None, console)
+            results += rivals(data, seed)
+    counts = {"set": name, "seed": seed, "judged": results[0].counts["examples"]}
+    counts["groups"] = len(results[0].groups)
     return [
         {
             **counts,
             "method": one.name,
-            "chosen": one.name == found.chosen,
+            "chosen": one.name == chosen,
             **{key: round(one.scores[key], 4) for key in ("rmse", "r2", "nll", "crps", "width_90")},
             "covered_90": round(one.intervals()[SHOWN]["covered"], 4),
             "covered_90_groups": round(float(np.mean([group["covered"] for group in one.groups])), 4),
@@ -282,12 +295,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--likelihood", default="gaussian", help="Of counts: poisson, negative_binomial.")
     parser.add_argument("--no-folds", action="store_true", help="Without out-of-fold heads.")
+    parser.add_argument("--rivals", action="store_true", help="Judge the rivals alone.")
     given = parser.parse_args()
     settings = TrainSettings(out_of_fold=not given.no_folds, likelihood=given.likelihood)
     of_counts = "" if given.likelihood == "gaussian" else f"_{given.likelihood}"
     for name in [given.only] if given.only else SETS:
-        rows = [row for seed in range(given.seeds) for row in judged_set(name, given.data, seed, settings)]
+        rows = [
+            row
+            for seed in range(given.seeds)
+            for row in judged_set(name, given.data, seed, settings, rivals_alone=given.rivals)
+        ]
         of = f"{name}{of_counts}"
+        if given.rivals:
+            judged, earlier = {row["method"] for row in rows}, (given.out / of).with_suffix(".json")
+            kept = json.loads(earlier.read_text(encoding="utf-8"))["rows"] if earlier.exists() else []
+            empty = dict.fromkeys(rows[0], "")
+            rows = [*({**empty, **row} for row in kept if row["method"] not in judged), *rows]
         title = f"Numbers of {of}, {given.seeds} splits{', without out-of-fold heads' * given.no_folds}"
         write_results(given.out / of, title=title, rows=rows, host=host())
 
