@@ -1,10 +1,11 @@
 """Which images of tissue there are, whose they are, and what they show: tables, folders, masks."""
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
@@ -21,6 +22,9 @@ from data_prep.prepared.preparing import require_good
 CENSORED, EVENT = "censored", "event"
 """Classes of patches where a table has survival times and no labels."""
 
+_PATCH = re.compile(r"(.+)/(\d{6,})_(\d{6,})")
+"""Name of a patch as the manifest has it: image, row and column."""
+
 _EVENTS = dict.fromkeys(("1", "1.0", "true", "yes"), True) | dict.fromkeys(("0", "0.0", "false", "no"), False)
 
 
@@ -31,12 +35,14 @@ class TissueImage:
     Attributes:
         name: Path from the images folder on, without the suffix.
         path: The file.
-        class_name: Class of all its patches; None where the mask says it.
+        class_name: Class of all its patches; None where the mask says it, or `patches` do.
         mask: Mask of the positive class.
         patient: Patient whose tissue it is; None where nothing says it.
         months: Time that the patient was observed.
         event: Whether the patient died at that time.
         side: Side of the split that folders such as train and test give.
+        patches: Class of each patch that a table names, by its row and column; the others are not used
+            unless there is a `class_name`.
     """
 
     name: str
@@ -47,6 +53,7 @@ class TissueImage:
     months: float | None = None
     event: bool | None = None
     side: Side | None = None
+    patches: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
 def find_tissue_images(
@@ -68,7 +75,7 @@ def find_tissue_images(
     Raises:
         InputError: There is no image, the table lacks a column or contradicts itself.
     """
-    files, skipped = _files(images, TISSUE_SUFFIXES, every_folder=False, leave_out=masks)
+    files, skipped = named_files(images, TISSUE_SUFFIXES, leave_out=masks)
     if skipped:
         require_good(list(files), "image", images, skipped)
     if not files:
@@ -102,6 +109,7 @@ def class_names_of(
     """
     positive = settings.positive_class
     names = {image.class_name for image in images if image.class_name is not None}
+    names.update(*(image.patches.values() for image in images))
     if masks is not None:
         return _check_positive(settings.mask_classes, positive, "the second of mask_classes")
     if has_survival_alone(images):
@@ -143,10 +151,23 @@ def _check_positive(names: tuple[str, str], positive: str | None, expected: str)
     return names
 
 
-def _files(
-    folder: Path, suffixes: Iterable[str], *, every_folder: bool, leave_out: Path | None = None
+def named_files(
+    folder: Path, suffixes: Iterable[str], *, every_folder: bool = False, leave_out: Path | None = None
 ) -> tuple[dict[str, Path], list[Skipped]]:
-    """Return the visible files of a folder and its subfolders by their paths without suffix, in order."""
+    """Return the visible files of a folder and its subfolders by their paths without suffix, in order.
+
+    Args:
+        folder: The folder.
+        suffixes: Suffixes of the files, in lower case.
+        every_folder: Whether a subfolder that cannot be listed is an error.
+        leave_out: Folder that is passed over.
+
+    Returns:
+        The files, and what cannot be used.
+
+    Raises:
+        InputError: A folder cannot be listed.
+    """
     files: list[tuple[str, Path]] = []
     skipped: list[Skipped] = []
     closed = None if every_folder else skipped
@@ -192,7 +213,7 @@ def _with_masks(
     skipped: list[Skipped],
 ) -> list[TissueImage]:
     # A mask in a folder that cannot be listed would be taken for none, and its image for negative.
-    masks, several = _files(folder, MASK_SUFFIXES, every_folder=True)
+    masks, several = named_files(folder, MASK_SUFFIXES, every_folder=True)
     masks = without_common_ending(masks, {image.name for image in images})
     skipped += several
     negative = settings.mask_classes[0]
@@ -235,27 +256,37 @@ def _with_rows(
     lines = _lines_by_name(images, rows, table, settings, skipped)
     found = []
     for image in images:
-        line = lines.get(image.name)
-        if line is None:
+        of_image = lines.get(image.name)
+        if of_image is None:
             reason = f"{image.path}: not in {table}. Add a row for it, or remove the image."
             skipped.append(Skipped(image.path, reason))
             continue
+        patches = {place: line for place, line in of_image.items() if place is not None}
+        if patches and not labels_needed:
+            raise InputError(
+                f"{table}: names patches such as {rows[min(patches.values())][settings.file_column]!r}, but "
+                "the masks say what patches show. Leave the masks out, or these rows."
+            )
+        line = of_image.get(None, min(of_image.values()))
         row = rows[line]
         try:
             survival = _survival(row, table, line) if "months" in row else (None, None)
         except InputError as error:
             skipped.append(Skipped(image.path, str(error)))
             continue
-        class_name = row.get(settings.label_column) or None
+        of_patches = {place: rows[one].get(settings.label_column, "") for place, one in patches.items()}
+        class_name = row.get(settings.label_column) or None if None in of_image else None
         if settings.label_column not in columns and survival[1] is not None:
             class_name = EVENT if survival[1] else CENSORED
         patient = row.get(settings.patient_column)
-        if (class_name is None and labels_needed) or patient == "":
+        is_unlabelled = class_name is None and labels_needed and not of_patches
+        if is_unlabelled or not all(of_patches.values()) or patient == "":
             lacking = "patient" if patient == "" else "label"
             reason = f"{image.path}: has no {lacking} in {table}. Complete its row, or remove the image."
             skipped.append(Skipped(image.path, reason))
             continue
-        found.append(TissueImage(image.name, image.path, class_name, None, patient, *survival))
+        known = TissueImage(image.name, image.path, class_name, None, patient, *survival)
+        found.append(replace(known, patches=of_patches))
     _check_patients(found, table)
     return found
 
@@ -288,17 +319,18 @@ def _lines_by_name(
     table: Path,
     settings: HistopathologyPrepareSettings,
     skipped: list[Skipped],
-) -> dict[str, int]:
+) -> dict[str, dict[tuple[int, int] | None, int]]:
+    """Return the lines of each image: by row and column of those that name a patch, None for the image."""
     names = {image.name for image in images}
     inside: dict[str, list[str]] = {}
     for name in sorted(names):
         for tail in _tails(name)[1:]:
             inside.setdefault(tail, []).append(name)
     # The table may begin all its paths further out than the images folder, or have plain file names.
-    stems = [_without_suffix(row[settings.file_column]) for row in rows.values()]
-    before = _folders_before(stems, names)
-    lines: dict[str, int] = {}
-    for (line, row), stem in zip(rows.items(), stems, strict=True):
+    parts = [_image_and_place(_without_suffix(row[settings.file_column]), names) for row in rows.values()]
+    before = _folders_before([stem for stem, _ in parts], names)
+    lines: dict[str, dict[tuple[int, int] | None, int]] = {}
+    for (line, row), (stem, place) in zip(rows.items(), parts, strict=True):
         file = row[settings.file_column]
         inner = stem.removeprefix(before)
         fitting = [inner] if inner in names else inside.get(inner, [])
@@ -311,12 +343,26 @@ def _lines_by_name(
             )
             skipped.append(Skipped(table, f"{table}: names {file!r}, which {why}"))
             continue
-        name = fitting[0]
-        if _facts(rows[lines.setdefault(name, line)], settings) != _facts(row, settings):
+        of_image = lines.setdefault(fitting[0], {})
+        if _facts(rows[of_image.setdefault(place, line)], settings) != _facts(row, settings):
             raise InputError(
-                f"{table}: has two different rows for {name!r}. Expected one. Correct the table."
+                f"{table}: has two different rows for {fitting[0]!r}. Expected one. Correct the table."
+            )
+        patients = {rows[one].get(settings.patient_column) for one in of_image.values()}
+        if len(patients) > 1:
+            raise InputError(
+                f"{table}: patches of {fitting[0]!r} are of different patients. Expected one for each image. "
+                "Correct the table."
             )
     return lines
+
+
+def _image_and_place(stem: str, names: Collection[str]) -> tuple[str, tuple[int, int] | None]:
+    """Return the image that a path names, and row and column where it names a patch of one."""
+    found = _PATCH.fullmatch(stem)
+    if found is None or any(tail in names for tail in _tails(stem)):
+        return stem, None
+    return found[1], (int(found[2]), int(found[3]))
 
 
 def _folders_before(stems: Sequence[str], names: Collection[str]) -> str:

@@ -46,7 +46,9 @@ def prepare_histopathology(
             subfolder is a class.
         out: Folder to write; it appears when complete.
         settings: Settings of patches, background, stains, labels and splits.
-        labels: CSV file with the columns file, label and patient, or file, months, event and patient.
+        labels: CSV file with the columns file, label and patient, or file, months, event and patient. A file
+            such as `biopsy/000200_000400` is the patch of an image at that row and column; of an image with
+            such rows and none of its own no other patch is used.
         masks: Folder of masks that mark the positive class, under the names of the images; they may be
             smaller than the images.
         jobs: Number of processes, or a cluster.
@@ -104,7 +106,10 @@ def prepare_source(
         mask = None if image.mask is None else _positive(image.path, image.mask, settings)
         examples = []
         for patch in cut_patches(image.path, settings, request.first, request.last):
-            label = class_names.index(image.class_name) if image.class_name is not None else 0
+            class_name = image.patches.get((patch.row, patch.column), image.class_name)
+            if class_name is None and mask is None:
+                continue  # the table names other patches of this image
+            label = class_names.index(class_name) if class_name is not None else 0
             if mask is not None and image.mask is not None:
                 label = int(_marked_share(mask, patch, image.mask) >= settings.positive_share)
             examples.append(_prepared(request, patch, label, settings))
@@ -112,6 +117,13 @@ def prepare_source(
         empty = not examples and request.last is None and not _has_patches_before(request, settings)
     except InputError as error:
         return Skipped(image.path, str(error))
+    if empty and image.patches:
+        row, column = next(iter(image.patches))
+        reason = (
+            f"{image.path}: none of its {len(image.patches)} labelled patches, such as that at row {row}, "
+            f"column {column}, is one that is cut. Prepare with the patch_size, grid and mpp of the labels."
+        )
+        return Skipped(image.path, reason)
     if empty:
         reason = (
             f"{image.path}: only background: no patch has a share of tissue of {settings.min_tissue}. If it "

@@ -14,7 +14,8 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
     call: StepCall[LabelSettings],
     out: Path,
     images: Annotated[
-        Path | None, typer.Argument(metavar="IMAGES", help="Folder of images, in class folders or not.")
+        Path | None,
+        typer.Argument(metavar="IMAGES", help="Folder of images, in class folders or not."),
     ] = None,
     classes: Annotated[
         str | None,
@@ -60,7 +61,7 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
         settings = load_settings(LabelSettings, base=settings, options={"classes": named})
     if export is None:
         steps.require_server()
-    pool = steps.open_pool(settings, images, table=table, source=from_, is_review=suspects)
+    pool = steps.open_pool(settings, images, out, table=table, source=from_, is_review=suspects)
     if export is not None:
         steps.export_labels(pool, settings, out, export, console=call.console)
         return

@@ -61,12 +61,14 @@ class PoolEncoder:
         folder: Where features are kept.
         fit: How an image gets the size that the network sees.
         levels: Levels that become 0 and 255 in images of more than 8 bits per sample.
+        seen_share: Share of each side, in the middle of the image, that the network sees.
     """
 
     trunk: LoadedTrunk
     folder: Path
     fit: Fit
     levels: KeptLevels | None
+    seen_share: float = 1.0
     _kept: dict[bytes, Row] = field(default_factory=dict, compare=False)
 
     def encode(
@@ -113,7 +115,10 @@ class PoolEncoder:
         return EncodedPool(np.array(list(digests), np.intp), unreadable=unreadable, **stacked)  # type: ignore[arg-type]
 
     def _read(self, path: Path) -> NDArray[np.uint8]:
-        return fit_image(read_at_levels(path, self.levels), self.trunk.facts.size, self.fit)
+        image = read_at_levels(path, self.levels)
+        top, left = (round(side * (1.0 - self.seen_share) / 2.0) for side in image.shape[:2])
+        image = image[top : image.shape[0] - top, left : image.shape[1] - left]
+        return fit_image(image, self.trunk.facts.size, self.fit)
 
     def _compute(self, waiting: dict[bytes, NDArray[np.uint8]]) -> list[bytes]:
         """Keep the features of images in memory, which are then forgotten; return their digests."""
@@ -137,6 +142,7 @@ class PoolEncoder:
     def _place(self) -> Path:
         """Folder of the features of this trunk, of images that are read in this way."""
         way = f"{FEATURES_VERSION} {self.trunk.facts.model_dump_json()} {self.fit} {self.levels}"
+        way += "" if self.seen_share == 1.0 else f" {self.seen_share}"
         return self.folder / FEATURES_FOLDER / hashlib.sha256(way.encode()).hexdigest()[:16]
 
     def _write(self, new: list[bytes]) -> None:

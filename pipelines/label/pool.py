@@ -58,6 +58,8 @@ class Pool:
         purpose: Why images are shown. Groups are set aside to judge the model only where it chooses what to
             learn from: others are not drawn at random.
         skipped: What cannot be used.
+        prepare: Words of the command that takes the table of labels, which follows them; none for `classify`.
+        seen_share: Share of the height and of the width, in the middle of each image, that the network sees.
     """
 
     folder: Path
@@ -67,6 +69,8 @@ class Pool:
     searched_distance: int = -1
     purpose: Purpose = "learn"
     skipped: tuple[Skipped, ...] = ()
+    prepare: tuple[str, ...] = ()
+    seen_share: float = 1.0
 
 
 def find_pool(folder: Path, settings: LabelSettings, *, table: Path | None = None) -> Pool:

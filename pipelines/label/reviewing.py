@@ -1,7 +1,7 @@
 """What a person is to look at again: what a model left to a person, and labels that something contradicts."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -58,26 +58,41 @@ def referred_first(pool: Pool, predictions: Path) -> Pool:
     Raises:
         InputError: The table cannot be read, or nothing of the pool was referred.
     """
-    path, rows = predictions / PREDICTIONS, list(_read(predictions).values())
-    names = [image.name for image in pool.images]
-    found = values_by_name(path, ((row["file"], row) for row in rows if row["status"] == "ok"), names)
-    referred = {name: row for name, row in found.items() if _is_true(row["referred"]) or _is_unlike(row)}
-    if not referred:
-        why = "refers no image" if found else f"has no file of {pool.folder}, such as {names[0]}"
-        raise InputError(
-            f"{path}: {why}, so there is nothing to label. Expected predictions of images that are given one "
-            "class, some of them referred; videos, lanes and cells cannot be labelled here yet."
-        )
-    places = {name: place for place, name in enumerate(sorted(referred, key=lambda n: _rank(referred[n])))}
+    referred = referred_rows(predictions, [image.name for image in pool.images], pool.folder)
+    places = {name: place for place, name in enumerate(referred)}
     images = sorted(pool.images, key=lambda image: places.get(image.name, len(places)))
     return replace(
         pool,
         images=tuple(
-            replace(one, reason=_reason(referred[one.name])) if one.name in places else one for one in images
+            replace(one, reason=reason_of(referred[one.name])) if one.name in places else one
+            for one in images
         ),
         classes=predicted_classes(predictions),
         purpose="referred",
     )
+
+
+def referred_rows(predictions: Path, names: Sequence[str], folder: Path) -> dict[str, dict[str, str]]:
+    """Return the rows of what a model left to a person, the most useful first.
+
+    Args:
+        predictions: Folder that `predict` wrote, of images that are given one class.
+        names: Names of the images there are.
+        folder: Where these go from, for messages.
+
+    Raises:
+        InputError: The table cannot be read, or none of the images was referred.
+    """
+    path, rows = predictions / PREDICTIONS, list(_read(predictions).values())
+    found = values_by_name(path, ((row["file"], row) for row in rows if row["status"] == "ok"), names)
+    referred = {name: row for name, row in found.items() if _is_true(row["referred"]) or _is_unlike(row)}
+    if not referred:
+        why = "refers no image" if found else f"has no file of {folder}, such as {next(iter(names), 'none')}"
+        raise InputError(
+            f"{path}: {why}, so there is nothing to label. Expected predictions of images that are given one "
+            "class, some of them referred; videos, lanes and cells cannot be labelled here yet."
+        )
+    return dict(sorted(referred.items(), key=lambda one: _rank(one[1])))
 
 
 def _read(predictions: Path) -> dict[int, dict[str, str]]:
@@ -110,7 +125,8 @@ def _number(cell: str) -> float:
         return 0.0
 
 
-def _reason(row: Mapping[str, str]) -> str:
+def reason_of(row: Mapping[str, str]) -> str:
+    """Return why a row of a table of predictions is for a person, in two sentences."""
     probability = row.get(probability_column(row["label"]), "")
     certain = f" with probability {_number(probability):.2f}" if probability else ""
     why = "It is unlike the images that the model was judged on." if _is_unlike(row) else "It is not certain."
@@ -143,6 +159,7 @@ def trained_classes(model: Path) -> tuple[str, ...] | None:
 
 class _PreparedImage(BaseModel):
     name: str
+    source: str = ""
     label: int = Field(ge=0)
     group: str
     split: str | None = None
@@ -168,12 +185,23 @@ def with_prepared(pool: Pool, prepared: Path) -> Pool:
     content = read_manifest(prepared)
     try:
         manifest = _PreparedImages.model_validate_json(content)
-        known = [(one.name, (one, manifest.class_names[one.label])) for one in manifest.examples]
+        of_image = {
+            one.source or one.name: (one, manifest.class_names[one.label]) for one in manifest.examples
+        }
     except (ValidationError, IndexError) as error:
         raise InputError(
             f"{prepared / MANIFEST_NAME}: does not list images with one class each. Give a folder that "
-            "`classify prepare` or `sonar prepare` wrote of whole images."
+            "`prepare` of classify, sonar or histopathology wrote."
         ) from error
+    known = list(of_image.items())
+    several = [
+        one.source for one in manifest.examples if of_image[one.source or one.name][0].label != one.label
+    ]
+    if several:
+        raise InputError(
+            f"{prepared}: the patches of {several[0]!r} are of several classes. Give --set by=patch, so that "
+            "patches are labelled."
+        )
     names = [image.name for image in pool.images]
     found = values_by_name(prepared / MANIFEST_NAME, known, names)
     if not found:

@@ -50,6 +50,11 @@ class LabelSettings(BaseModel):
         description="Images whose perceptual hashes of 64 bits differ in at most so many bits are of one "
         "group; -1 for no such search. null: 6 where no other groups are given, else no search.",
     )
+    by: Literal["image", "patch"] = Field(
+        default="image",
+        description="What is labelled of tissue that histopathology predicted or prepared: whole images, or "
+        "their patches.",
+    )
     fit: Literal["crop", "pad"] = Field(
         default="crop",
         description='What the network sees of an image: "crop" for the largest square in the middle, "pad" '

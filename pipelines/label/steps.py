@@ -18,6 +18,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.files.tables import read_table
+from data_prep.prepared.manifest import application_of
 from data_prep.prepared.preparing import write_skipped
 from pipelines.command.config import CONFIG_NAME, dump_settings, load_settings
 from pipelines.command.console import show_table
@@ -25,6 +26,7 @@ from pipelines.command.folders import PREDICTIONS
 from pipelines.label.answers import LABELS, REVIEW, Answers
 from pipelines.label.encoding import PoolEncoder
 from pipelines.label.exchange import with_label_studio, write_class_folders, write_label_studio
+from pipelines.label.patches import has_patches, prepared_patches, referred_patches, tissue_command
 from pipelines.label.pool import Pool, find_pool
 from pipelines.label.reviewing import (
     predicted_classes,
@@ -45,6 +47,7 @@ _LOG = logging.getLogger(__name__)
 def open_pool(
     settings: LabelSettings,
     images: Path | None,
+    out: Path,
     *,
     table: Path | None = None,
     source: Path | None = None,
@@ -55,6 +58,7 @@ def open_pool(
     Args:
         settings: Of the step.
         images: Folder of images; None for the one that predictions were made of.
+        out: Folder of the labels, which gets pictures of patches where these are labelled.
         table: CSV file with the column image, and perhaps class and group, or an export of Label Studio.
         source: Folder that `predict` wrote, whose referred images are labelled, a prepared folder, whose
             labels and groups are known, or a run or a bundle, whose classes are.
@@ -63,16 +67,39 @@ def open_pool(
     Raises:
         InputError: An input cannot be used.
     """
-    predictions = source if source is not None and (source / PREDICTIONS).exists() else None
-    if predictions is not None:
-        images = images or predicted_folder(predictions)
-        classes = settings.classes or predicted_classes(predictions)
-        if is_review:
-            raise InputError("--suspects looks at labels; --from names predictions. Leave one of them out.")
-        pool = _listed(images, settings.model_copy(update={"classes": classes}), table)
-        return referred_first(pool, predictions)
+    if source is not None and (source / PREDICTIONS).exists() and is_review:
+        raise InputError("--suspects looks at labels; --from names predictions. Leave one of them out.")
+    if settings.by == "patch":
+        return _patches(images, out, table, source)
+    if source is not None and (source / PREDICTIONS).exists():
+        return _referred(settings, images, out, source, table)
     if images is None:
         raise InputError("IMAGES is missing: gpimaging label IMAGES. Name the folder of the images.")
+    pool = _of_images(settings, images, out, table, source)
+    if is_review and not any(image.label for image in pool.images):
+        raise InputError(
+            f"{images}: no image has a label that could be suspect. Give class folders, a --table with the "
+            "column class, or the prepared folder by --from."
+        )
+    return replace(pool, purpose="suspects") if is_review else pool
+
+
+def _patches(images: Path | None, out: Path, table: Path | None, source: Path | None) -> Pool:
+    """Return the patches of images of tissue that were predicted or prepared."""
+    if source is not None and table is None and has_patches(source):
+        return referred_patches(source, images, out)
+    if source is None or table is not None or application_of(source) != "histopathology":
+        raise InputError(
+            "by=patch is for tissue: name predictions or a prepared folder of histopathology by --from, and "
+            "give no --table."
+        )
+    return prepared_patches(source, images, out)
+
+
+def _of_images(
+    settings: LabelSettings, images: Path, out: Path, table: Path | None, source: Path | None
+) -> Pool:
+    """Return the images with what a prepared folder, a run or a bundle says of them."""
     trained = None if source is None else trained_classes(source)
     if trained is not None and not settings.classes:
         settings = settings.model_copy(update={"classes": trained})
@@ -81,12 +108,20 @@ def open_pool(
         pool = replace(pool, classes=tuple(dict.fromkeys((*trained, *pool.classes))))
     elif source is not None:
         pool = with_prepared(pool, source)
-    if is_review and not any(image.label for image in pool.images):
-        raise InputError(
-            f"{images}: no image has a label that could be suspect. Give class folders, a --table with the "
-            "column class, or the prepared folder by --from."
-        )
-    return replace(pool, purpose="suspects") if is_review else pool
+        if application_of(source) == "histopathology":
+            pool = replace(pool, prepare=tissue_command(images, source, out))
+    return pool
+
+
+def _referred(
+    settings: LabelSettings, images: Path | None, out: Path, predictions: Path, table: Path | None
+) -> Pool:
+    """Return the images of a folder, those first that a model left to a person."""
+    images = images or predicted_folder(predictions)
+    classes = settings.classes or predicted_classes(predictions)
+    pool = _listed(images, settings.model_copy(update={"classes": classes}), table)
+    tissue = tissue_command(images, None, out) if has_patches(predictions) else ()
+    return replace(referred_first(pool, predictions), prepare=tissue)
 
 
 def _listed(images: Path, settings: LabelSettings, table: Path | None) -> Pool:
@@ -163,7 +198,8 @@ def _open_session(pool: Pool, settings: LabelSettings, out: Path) -> tuple[Sessi
     session = Session(pool, classes, answers, seed=settings.seed)
     dump_settings(settings, out / CONFIG_NAME)
     write_skipped(out, pool.skipped)
-    return session, PoolEncoder(trunk, out, settings.fit, pool.levels)
+    fit = settings.fit if pool.seen_share == 1.0 else "pad"
+    return session, PoolEncoder(trunk, out, fit, pool.levels, pool.seen_share)
 
 
 def export_labels(pool: Pool, settings: LabelSettings, out: Path, target: Path, *, console: Console) -> None:
@@ -271,11 +307,13 @@ def _show_next(pool: Pool, out: Path, console: Console) -> None:
         console.print("A model needs labels of two classes. The same command goes on.", markup=False)
         return
     prepared, run = out / "prepared", out / "run"
+    prepare = pool.prepare or ("classify", "prepare", "--images", pool.folder, "--table")
+    network = () if pool.prepare else ("--set", "network=efficientnet_lite0")
     commands = (
-        ("prepare", "--images", pool.folder, "--table", labels, "--out", prepared),
-        ("train", "--data", prepared, "--out", run, "--set", "network=efficientnet_lite0"),
+        (*prepare, labels, "--out", prepared),
+        (prepare[0], "train", "--data", prepared, "--out", run, *network),
     )
     console.print("The same command goes on. A model is trained from these labels with:", markup=False)
     for command in commands:
-        text = shlex.join(["gpimaging", "classify", *map(str, command)])
+        text = shlex.join(["gpimaging", *map(str, command)])
         console.print(f"  {text}", markup=False, soft_wrap=True)

@@ -74,6 +74,43 @@ def test_a_table_of_labels(folder: Path, labels: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(views[name][manifest.rows([example.name])[0]], values)
 
 
+def test_a_table_of_patches(folder: Path, tmp_path: Path) -> None:
+    rows = [
+        "p1/a/000000_000040.jpg,benign,1",
+        "p1/a/000040_000000,malignant,1",
+        "c/000000_000000,malignant,2",
+    ]
+    table = write_table(tmp_path / "labels.csv", "file,label,patient", *rows, "c.png,benign,2")
+    manifest = prepare_histopathology(folder, tmp_path / "out", SMALL, labels=table).manifest
+    found = {example.name: manifest.class_names[example.label] for example in manifest.examples}
+    assert {name: label for name, label in found.items() if name.startswith("p1")} == {
+        "p1/a/000000_000040": "benign",
+        "p1/a/000040_000000": "malignant",
+    }
+    assert [label for name, label in found.items() if name.startswith("c/")] == ["malignant", *["benign"] * 5]
+    assert [reason.partition(": ")[2] for reason in reasons(tmp_path / "out")] == [
+        f"not in {table}. Add a row for it, or remove the image."
+    ] * 2
+
+
+def test_patches_that_are_not_cut_or_contradict_are_refused(folder: Path, tmp_path: Path) -> None:
+    def prepare(*rows: str, masks: Path | None = None) -> None:
+        table = write_table(
+            tmp_path / "labels.csv", "file,label,patient", "c.png,benign,2", "d.png,bad,3", *rows
+        )
+        prepare_histopathology(folder, tmp_path / "out", SMALL, labels=table, masks=masks, overwrite=True)
+
+    prepare("p1/a/000007_000040,bad,1", "p1/b/000000_000000,,1")
+    assert "none of its 1 labelled patches, such as that at row 7, column 40" in reasons(tmp_path / "out")[1]
+    assert "b.png: has no label" in reasons(tmp_path / "out")[0]
+    with pytest.raises(InputError, match="patches of 'p1/a' are of different patients"):
+        prepare("p1/a/000000_000000,bad,1", "p1/a/000000_000040,bad,2")
+    with pytest.raises(InputError, match="two different rows for 'p1/a'"):
+        prepare("p1/a/000000_000000,bad,1", "p1/a/000000_000000,benign,1")
+    with pytest.raises(InputError, match=r"names patches such as 'p1/a/000000_000000', but the masks"):
+        prepare("p1/a/000000_000000,bad,1", masks=folder)
+
+
 def test_the_positive_class_comes_last(folder: Path, labels: Path, tmp_path: Path) -> None:
     settings = SMALL.model_copy(update={"positive_class": "benign"})
     manifest = prepare_histopathology(folder, tmp_path / "out", settings, labels=labels).manifest

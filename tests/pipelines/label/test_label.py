@@ -45,7 +45,7 @@ def run_label(monkeypatch, images, out, *, answers, settings=None, wait_for_feat
     console = Console(record=True, width=200, highlight=False)
     monkeypatch.setattr(steps, "loaded_trunk", lambda *_: MadeTrunk())
     monkeypatch.setattr(steps, "_serve", serve)
-    pool = steps.open_pool(settings, images)
+    pool = steps.open_pool(settings, images, out)
     steps.label_pool(pool, settings, out, is_browser_opened=False, console=console)
     return console.export_text()
 

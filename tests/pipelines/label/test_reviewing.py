@@ -61,10 +61,10 @@ def test_unlike_images_come_first_and_then_the_least_certain(images, predictions
     assert sorted(row["image"] for row in labels.values()) == ["07.png", "09.png", "11.png"]
 
 
-def test_folder_and_classes_are_those_of_the_predictions(images, predictions):
+def test_folder_and_classes_are_those_of_the_predictions(images, predictions, tmp_path):
     assert predicted_folder(predictions) == images
     assert predicted_classes(predictions) == CLASSES
-    pool = open_pool(LabelSettings(), None, source=predictions)
+    pool = open_pool(LabelSettings(), None, tmp_path / "out", source=predictions)
     assert pool.classes == CLASSES
     assert pool.purpose == "referred"
     (images / "03.png").unlink()
@@ -98,7 +98,7 @@ def prepared(tmp_path) -> Path:
 
 
 def test_contradicted_labels_come_first_and_then_doubted_ones(images, prepared, tmp_path):
-    pool = open_pool(LabelSettings(), images, source=prepared, is_review=True)
+    pool = open_pool(LabelSettings(), images, tmp_path / "out", source=prepared, is_review=True)
     assert [image.label for image in pool.images[:3]] == ["dark", "light", "dark"]
     assert pool.images[3].group == "g1"
     (tmp_path / "labels").mkdir()
@@ -114,8 +114,8 @@ def test_contradicted_labels_come_first_and_then_doubted_ones(images, prepared, 
     assert asked == ["04.png", "05.png", "10.png"]
 
 
-def test_without_review_a_prepared_folder_says_what_is_labelled(images, prepared):
-    pool = open_pool(LabelSettings(), images, source=prepared)
+def test_without_review_a_prepared_folder_says_what_is_labelled(images, prepared, tmp_path):
+    pool = open_pool(LabelSettings(), images, tmp_path / "out", source=prepared)
     assert pool.purpose == "learn"
     assert [image.name for image in pool.images if not image.label] == ["39.png"]
 
@@ -126,7 +126,7 @@ def test_a_model_says_which_classes_there_are(images, tmp_path, name):
     (tmp_path / "model" / name).write_text(json.dumps({"class_names": CLASSES, "heads": []}))
     assert trained_classes(tmp_path / "model") == CLASSES
     write_images(images, ["dark/1.png", "other/2.png"])
-    pool = open_pool(LabelSettings(), images, source=tmp_path / "model")
+    pool = open_pool(LabelSettings(), images, tmp_path / "out", source=tmp_path / "model")
     assert [image.name for image in pool.images if image.label] == ["dark/1.png"]
     assert pool.classes == CLASSES
     (tmp_path / "model" / name).write_text("[]")
@@ -137,11 +137,11 @@ def test_a_model_says_which_classes_there_are(images, tmp_path, name):
 
 def test_what_cannot_be_reviewed_is_refused(images, prepared, predictions, tmp_path):
     with pytest.raises(InputError, match="no image has a label that could be suspect"):
-        open_pool(SETTINGS, images, is_review=True)
+        open_pool(SETTINGS, images, tmp_path / "out", is_review=True)
     with pytest.raises(InputError, match="Leave one of them out"):
-        open_pool(SETTINGS, images, source=predictions, is_review=True)
+        open_pool(SETTINGS, images, tmp_path / "out", source=predictions, is_review=True)
     with pytest.raises(InputError, match="IMAGES is missing"):
-        open_pool(SETTINGS, None, source=prepared, is_review=True)
+        open_pool(SETTINGS, None, tmp_path / "out", source=prepared, is_review=True)
     write_images(tmp_path / "others", ["x.png"])
     with pytest.raises(InputError, match=r"none of its 39 examples \(such as 00\)"):
         with_prepared(find_pool(tmp_path / "others", SETTINGS), prepared)

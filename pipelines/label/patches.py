@@ -1,0 +1,179 @@
+"""Patches of tissue as pictures to label: each in its surroundings, outlined.
+
+The pictures lie in the folder of the labels, under the names that `histopathology prepare` gives patches
+(image/row_column), so that it takes `labels.csv`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from data_prep.errors import InputError, Skipped
+from data_prep.files.images import write_picture
+from data_prep.files.tables import read_table, table_number
+from data_prep.histopathology.labels import named_files
+from data_prep.histopathology.manifest import HistopathologyManifest
+from data_prep.histopathology.patches import PatchPlace
+from data_prep.histopathology.settings import HistopathologyPrepareSettings
+from data_prep.histopathology.slides import TISSUE_SUFFIXES, Slide, open_slide
+from data_prep.prepared.manifest import load_manifest
+from pipelines.bundles.prediction_lines import probability_column
+from pipelines.bundles.sources import fitting_stem
+from pipelines.command.config import dump_settings
+from pipelines.label.pool import Pool, PoolImage
+from pipelines.label.reviewing import predicted_classes, predicted_folder, reason_of, referred_rows
+
+_PATCHES = "patches"
+"""Folder of the tables that `histopathology predict` writes, and in the folder of labels of the pictures."""
+_OF_IMAGE = 20
+"""Patches of an image that are asked for, those of largest entropy."""
+_SIDE, _GREY = 224, 200
+"""Longest side in pixels of a patch, whose picture is twice as large; level of what is beyond an image."""
+
+
+def has_patches(predictions: Path) -> bool:
+    """Return whether predictions are of tissue: they have tables of patches."""
+    return (predictions / _PATCHES).is_dir()
+
+
+def tissue_command(images: Path, prepared: Path | None, out: Path, *options: str) -> tuple[str, ...]:
+    """Return the words of the command that takes labels of tissue, which follow them.
+
+    Args:
+        images: Folder of the images.
+        prepared: Folder whose settings and split are kept, in a file of the folder of labels; None for none.
+        out: Folder of the labels.
+        options: Further options.
+    """
+    given = ("--set", "patient_column=group", *options)
+    if prepared is not None:
+        columns = {"file_column": "image", "label_column": "class", "patient_column": "group"}
+        split = {"keep_split": prepared.resolve(), "train_list": None, "test_list": None}
+        former = load_manifest(prepared, HistopathologyManifest).settings
+        out.mkdir(parents=True, exist_ok=True)
+        settings = HistopathologyPrepareSettings.model_validate({**former, **split, **columns})
+        dump_settings(settings, out / "prepare.yaml")
+        given = ("--config", str(out / "prepare.yaml"))
+    return ("histopathology", "prepare", "--images", str(images), *given, "--labels")
+
+
+def referred_patches(predictions: Path, images: Path | None, out: Path) -> Pool:
+    """Return the patches of largest entropy of the images that a model left to a person, by turns.
+
+    Args:
+        predictions: Folder that `histopathology predict` wrote.
+        images: Folder of the images; None for the one that predictions were made of.
+        out: Folder of the labels, which gets the pictures.
+
+    Raises:
+        InputError: A table or an image cannot be read, or nothing was referred.
+    """
+    folder = images or predicted_folder(predictions)
+    files, skipped = named_files(folder, TISSUE_SUFFIXES, leave_out=out)
+    names = {path.relative_to(folder).as_posix(): name for name, path in files.items()}
+    classes = predicted_classes(predictions)
+    columns = ("row", "column", "height", "width", "label", "predictive_entropy")
+    found: list[tuple[int, PoolImage]] = []
+    sizes = set()
+    for file, row in referred_rows(predictions, list(names), folder).items():
+        path = Path(row["file"])
+        stems = map(fitting_stem, (path.stem, path.name, f"{path.parent.name}_{path.name}"))
+        tables = [predictions / _PATCHES / f"{stem}.csv" for stem in stems]
+        table = next((one for one in tables if one.exists()), tables[0])
+        patches = list(read_table(table, (*columns, *map(probability_column, classes))).values())
+        patches.sort(key=lambda one: -table_number(one["predictive_entropy"]))
+        places = [
+            PatchPlace(*(int(table_number(one[name])) for name in columns[:4])) for one in patches[:_OF_IMAGE]
+        ]
+        sizes |= {(place.height, place.width) for place in places}
+        reasons = [reason_of(one | {"unfamiliar": row.get("unfamiliar", "")}) for one in patches]
+        shown = _shown_patches(files[names[file]], names[file], places, out, skipped)
+        found += [(turn, replace(one, reason=reasons[turn])) for turn, one in enumerate(shown)]
+    found.sort(key=lambda one: one[0])
+    height, width = next(iter(sizes))
+    size = ("--patch-size", str(height)) if len(sizes) == 1 and height == width else ()
+    pool = Pool(
+        _crop(out, ""), tuple(one for _, one in found), classes, purpose="referred", skipped=tuple(skipped)
+    )
+    return replace(pool, prepare=tissue_command(folder, None, out, *size), seen_share=0.5)
+
+
+def prepared_patches(prepared: Path, images: Path | None, out: Path) -> Pool:
+    """Return the patches of a prepared folder with their labels, which are looked at again.
+
+    Args:
+        prepared: Folder that `histopathology prepare` wrote.
+        images: Folder of the images that were prepared.
+        out: Folder of the labels, which gets the pictures.
+
+    Raises:
+        InputError: The folder is damaged, or an image is not there.
+    """
+    if images is None:
+        raise InputError(f"{prepared}: name what was prepared: gpimaging label IMAGES --from {prepared}.")
+    manifest = load_manifest(prepared, HistopathologyManifest)
+    files, skipped = named_files(images, TISSUE_SUFFIXES, leave_out=out)
+    found: list[PoolImage] = []
+    for source, some in groupby(manifest.examples, key=lambda one: one.source):
+        if source not in files:
+            raise InputError(
+                f"{images}: has no image {source!r}, of which {prepared} was made. Name its folder."
+            )
+        examples = list(some)
+        places = [PatchPlace(one.row, one.column, one.height, one.width) for one in examples]
+        shown = _shown_patches(files[source], source, places, out, skipped)
+        found += [
+            replace(image, group=one.patient, label=manifest.class_names[one.label], split=one.split or "")
+            for image, one in zip(shown, examples, strict=False)
+        ]
+    pool = Pool(
+        _crop(out, ""), tuple(found), manifest.class_names, purpose="suspects", skipped=tuple(skipped)
+    )
+    return replace(pool, prepare=tissue_command(images, prepared, out), seen_share=0.5)
+
+
+def _shown_patches(
+    file: Path, name: str, places: Sequence[PatchPlace], out: Path, skipped: list[Skipped]
+) -> list[PoolImage]:
+    """Write the pictures of an image's patches that are not there yet; return none of a damaged image."""
+    pieces = [f"{name}/{place.row:06d}_{place.column:06d}.jpg" for place in places]
+    lacking = [number for number, piece in enumerate(pieces) if not _crop(out, piece).exists()]
+    try:
+        if lacking:
+            with open_slide(file) as slide:
+                for number in lacking:
+                    _write_picture(_crop(out, pieces[number]), slide, places[number])
+    except InputError as error:
+        skipped.append(Skipped(file, str(error)))
+        return []
+    return [PoolImage(piece, _crop(out, piece), name) for piece in pieces]
+
+
+def _write_picture(path: Path, slide: Slide, place: PatchPlace) -> None:
+    """Write a patch in the middle of twice its height and width, a frame around it, black on white."""
+    row, column = place.row - place.height // 2, place.column - place.width // 2
+    top, left = max(row, 0), max(column, 0)
+    extent = (
+        min(row + 2 * place.height, slide.size[0]) - top,
+        min(column + 2 * place.width, slide.size[1]) - left,
+    )
+    scale = _SIDE / max(place.height, place.width)
+    height, width = (max(1, round(side * scale)) for side in extent)
+    inside = slide.read(top, left, extent, (height, width))
+    picture = np.full((round(2 * place.height * scale), round(2 * place.width * scale), 3), _GREY, np.uint8)
+    first, before = round((top - row) * scale), round((left - column) * scale)
+    part = picture[first : first + height, before : before + width]
+    part[...] = inside[: part.shape[0], : part.shape[1]]
+    height, width = picture.shape[:2]
+    corners = (width // 4 - 2, height // 4 - 2), (width * 3 // 4 + 1, height * 3 // 4 + 1)
+    for level, thickness in ((255, 3), (0, 1)):
+        cv2.rectangle(picture, *corners, (level,) * 3, thickness)
+    write_picture(path, picture, parameters=(cv2.IMWRITE_JPEG_QUALITY, 95))
+
+
+def _crop(out: Path, name: str) -> Path:
+    return out / _PATCHES / name

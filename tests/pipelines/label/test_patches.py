@@ -1,0 +1,142 @@
+"""Patches of tissue are labelled, and `histopathology prepare` takes what is answered."""
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.files.tables import write_table
+from data_prep.histopathology.prepare import prepare_histopathology
+from data_prep.histopathology.settings import HistopathologyPrepareSettings
+from pipelines.command.config import load_settings
+from pipelines.label import steps
+from pipelines.label.settings import LabelSettings
+from tests.data_prep.tissue_files import write_tissue
+from tests.pipelines.label.test_encoding import MadeTrunk
+
+BY_PATCH = LabelSettings(by="patch")
+SMALL = HistopathologyPrepareSettings(patch_size=40, size=(8, 8), test_fraction=0.5)
+TISSUE = ("benign", "malignant")
+
+
+def answer(pool, out, say, mode="ask", most=100):
+    """Answer questions about a pool with features, and return the names that were asked."""
+    out.mkdir(parents=True, exist_ok=True)
+    session, encoder = steps._open_session(pool, LabelSettings(), out)
+    session.learn_from(
+        encoder.encode([one.path for one in pool.images], on_done=lambda _: None, is_stopped=lambda: False)
+    )
+    asked = []
+    while len(asked) < most and (question := session.question("1", mode)) is not None:
+        asked.append(question["name"])
+        said = say(question["name"])
+        verdict = "class" if said else "unsure"
+        session.answer([question["number"]], verdict, class_name=said, tab="1", mode=mode)
+    session.close()
+    return asked
+
+
+def next_command(pool, out):
+    """Return the words of the first command that is printed at the end."""
+    console = Console(record=True, width=200)
+    steps._show_next(pool, out, console)
+    line = next(line for line in console.export_text().splitlines() if " prepare " in line)
+    return shlex.split(line)
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, "loaded_trunk", lambda *_: MadeTrunk())
+    return tmp_path / "labels"
+
+
+@pytest.fixture
+def tissue(tmp_path):
+    """Two images of six patches, and a table of predictions of which one image was referred."""
+    write_tissue(tmp_path / "images", ["p1/a.png", "b.png"])
+    predictions = tmp_path / "predictions"
+    names = [f"probability of {name}" for name in TISSUE]
+    columns = ("file", "label", "predictive_entropy", "referred", "status", *names)
+    rows = [
+        (tmp_path / "images" / name, "benign", 0.6, referred, "ok", 0.7, 0.3)
+        for name, referred in (("p1/a.png", "true"), ("b.png", "false"))
+    ]
+    write_table(predictions / "predictions.csv", columns, rows)
+    columns = ("row", "column", "height", "width", "label", "predictive_entropy", *names)
+    places = [(row, column, 40, 40) for row in (0, 40) for column in (0, 40, 80)]
+    for stem in ("a", "b"):
+        rows = [(*place, "benign", 0.1 * number, 0.8, 0.2) for number, place in enumerate(places)]
+        write_table(predictions / "patches" / f"{stem}.csv", columns, rows)
+    return predictions
+
+
+def test_patches_of_referred_images_become_a_table_that_prepare_takes(tissue, tmp_path, out):
+    pool = steps.open_pool(BY_PATCH, None, out, source=tissue)
+    asked = answer(pool, out, lambda name: TISSUE[int("_000080" in name)])
+    assert asked[:2] == ["p1/a/000040_000080.jpg", "p1/a/000040_000040.jpg"]
+    assert len(asked) == 6
+    command = next_command(pool, out)
+    assert command[1:3] == ["histopathology", "prepare"]
+    assert command[command.index("--patch-size") + 1] == "40"
+    settings = SMALL.model_copy(update={"patient_column": "group", "test_fraction": 0.0})
+    result = prepare_histopathology(
+        Path(command[command.index("--images") + 1]),
+        tmp_path / "prepared",
+        settings,
+        labels=out / "labels.csv",
+    )
+    found = {one.name: result.manifest.class_names[one.label] for one in result.manifest.examples}
+    assert found == {name.removesuffix(".jpg"): TISSUE[int("_000080" in name)] for name in asked}
+
+
+def test_a_patch_is_outlined_in_the_middle_of_its_surroundings(tissue, tmp_path, out):
+    pool = steps.open_pool(BY_PATCH, None, out, source=tissue)
+    picture = np.asarray(Image.open(next(one.path for one in pool.images if "000000_000040" in one.name)))
+    image = np.asarray(Image.open(tmp_path / "images" / "p1" / "a.png"))
+    assert picture.shape == (448, 448, 3)
+    assert abs(picture[:100].astype(int) - 200).max() < 12  # above the image
+    inside = picture[130:320, 130:320].mean(axis=(0, 1))
+    np.testing.assert_allclose(inside, image[3:38, 43:78].mean(axis=(0, 1)), atol=8)
+    left = picture[130:320, 10:100].mean(axis=(0, 1))
+    np.testing.assert_allclose(left, image[3:38, 22:38].mean(axis=(0, 1)), atol=8)
+
+
+def test_images_of_tissue_are_labelled_as_a_whole_by_default(tissue, tmp_path, out):
+    pool = steps.open_pool(LabelSettings(), None, out, source=tissue)
+    assert [image.name for image in pool.images if image.reason] == ["p1/a.png"]
+    assert pool.prepare[:2] == ("histopathology", "prepare")
+    with pytest.raises(InputError, match="by=patch is for tissue"):
+        steps.open_pool(BY_PATCH, tmp_path / "images", out)
+
+
+def test_labels_of_prepared_patches_are_reviewed_and_keep_their_split(tmp_path, out):
+    names = ["a.png", "b.png", "c.png", "d.png"]
+    write_tissue(tmp_path / "images", names)
+    rows = [f"{name},{TISSUE[number % 2]},{number // 2}" for number, name in enumerate(names)]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(["file,label,patient", *rows]) + "\n")
+    old = prepare_histopathology(tmp_path / "images", tmp_path / "prepared", SMALL, labels=table).manifest
+    pool = steps.open_pool(BY_PATCH, tmp_path / "images", out, source=tmp_path / "prepared", is_review=True)
+    assert {(image.label, image.group) for image in pool.images} == {
+        (TISSUE[number % 2], str(number // 2)) for number in range(4)
+    }
+    asked = answer(pool, out, lambda _: "benign", mode="review", most=3)
+    command = next_command(pool, out)
+    config = Path(command[command.index("--config") + 1])
+    settings = load_settings(HistopathologyPrepareSettings, config=config)
+    new = prepare_histopathology(
+        tmp_path / "images", tmp_path / "new", settings, labels=out / "labels.csv"
+    ).manifest
+    assert {one.name: one.split for one in new.examples} == {one.name: one.split for one in old.examples}
+    assert len(asked) == 3
+    expected = [0 if f"{one.name}.jpg" in asked else one.label for one in old.examples]
+    assert [one.label for one in new.examples] == expected
+    with pytest.raises(InputError, match="name what was prepared"):
+        steps.open_pool(BY_PATCH, None, out, source=tmp_path / "prepared", is_review=True)
+    by_image = steps.open_pool(LabelSettings(), tmp_path / "images", out, source=tmp_path / "prepared")
+    assert [image.label for image in by_image.images] == ["benign", "malignant"] * 2
+    assert "--config" in by_image.prepare
