@@ -219,6 +219,12 @@ class Session:
             learned = self._learned
             counts = Counter(self._labels)
             done = sum(answer is not None for answer in self._standing)
+            judges_left = sum(
+                side == "test" and not label and answer is None and number not in self._unreadable
+                for number, (side, label, answer) in enumerate(
+                    zip(self._sides, self._labels, self._standing, strict=True)
+                )
+            )
             learned_so_far: Progress | None = None if learned is None else learned.learner.progress()
         return {
             "images": len(self.pool.images),
@@ -228,7 +234,8 @@ class Session:
             "ready": learned is not None,
             "failure": self._failure,
             "unreadable": len(self._unreadable),
-            "learned": None if learned_so_far is None else vars(learned_so_far),
+            "learned": vars(learned_so_far) if learned_so_far and self.pool.purpose == "learn" else None,
+            "judges_left": judges_left,
         }
 
     def labelled_images(self) -> list[ExportedImage]:
@@ -434,7 +441,10 @@ class Session:
         if answer is not None and answer.verdict == "unsure":
             return f"{answer.who or 'Somebody'} was not sure."
         if label := self._labels[number]:
-            return f"It is labelled {label}. The model without this label expects something else."
+            return (
+                f"It is labelled {label}. The model expects something else where this label is left out; the "
+                "shares below know it."
+            )
         return "It is among the images that are least like those with a label."
 
 

@@ -348,6 +348,7 @@ async function showProgress() {
   $("encoding-bar").value = found.encoded;
   $("encoding-words").textContent = found.failure || `Computing features: ${found.encoded} of ${found.images} images. You can label meanwhile.`;
   showLearned(found.learned);
+  $("judged").hidden = found.judges_left > 0;
   if (found.ready && !state.isReady) {
     state.isReady = true;
     refresh();

@@ -177,3 +177,13 @@ def test_without_features_images_still_come(open_session):
     session.fail("The disk is full.")
     label_some(session, 3)
     assert session.progress()["failure"] == "The disk is full."
+
+
+def test_the_page_knows_when_no_image_is_left_to_judge(open_session):
+    session = open_session()
+    tests = [number for number, side in enumerate(session._sides) if side == "test"]
+    assert session.progress()["judges_left"] == len(tests) > 2
+    session.answer(tests[:1], "unsure", tab="1")
+    session.answer(tests[1:], "class", class_name=CLASSES[0], tab="1")
+    assert session.progress()["judges_left"] == 0
+    assert session.progress()["learned"]["num_judging"] == len(tests) - 1
