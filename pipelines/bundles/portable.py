@@ -1,17 +1,20 @@
-"""`network.tflite` of a bundle: its network and folded head for LiteRT, on phones and in browsers.
+"""The network and folded head of a bundle in one file for other runtimes, on phones and in browsers.
 
-It takes one input of the network's size, and returns all that the signatures do; resizing and decoding are
-left to whoever calls it. All its operations are LiteRT's own.
+`network.tflite` is for LiteRT, `network.onnx` for onnxruntime. Each takes one input of the network's size,
+and returns all that the signatures do; resizing and decoding are left to whoever calls it. All operations are
+the runtime's own. The packages for ONNX are an extra, and are imported where they are used.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -19,10 +22,13 @@ from numpy.typing import NDArray
 from data_prep.errors import InputError
 from pipelines.bundles.frozen import Tensors, frozen_graph
 
-PORTABLE: Final = "network.tflite"
+LITERT: Final = "network.tflite"
+ONNX: Final = "network.onnx"
 
 PORTABLE_TOLERANCE: Final = 1e-5
 """Largest difference to the bundle's own outputs, relative to 1 + their size."""
+
+_OPSET: Final = 17
 
 _SIMPLER: Final = ("function", "constfold", "dependency", "pruning")
 
@@ -60,23 +66,113 @@ def portable_network(function: Callable[[tf.Tensor], Tensors], spec: tf.TensorSp
                 raise
             raise InputError(
                 f"The {head} head cannot be written for LiteRT, which has no {', '.join(missing)} for what "
-                "it computes in. Leave --format litert out, or export another head by --set head."
+                "it computes in. Leave --format out, or export another head by --set head."
             ) from error
     return content
 
 
-def portable_outputs(network: bytes | Path, inputs: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
-    """Return the named outputs of a converted network for inputs `[1, ...]`.
+def onnx_network(network: bytes) -> bytes:
+    """Convert a network for LiteRT to ONNX.
+
+    Args:
+        network: What `portable_network` returns.
+
+    Returns:
+        The content of an `.onnx` file with the input `inputs`, and outputs of the same names.
+
+    Raises:
+        InputError: The extra `onnx` is not installed.
+    """
+    with _onnx_extra():
+        import onnx  # noqa: PLC0415
+        from tf2onnx.convert import from_tflite  # noqa: PLC0415
+    # A rewriter of tf2onnx that fails is an error to it, and leaves the graph as it was.
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / LITERT
+        path.write_bytes(network)
+        model, _ = from_tflite(str(path), opset=_OPSET)
+    graph, tensors = model.graph, {value.name: value for value in model.graph.output}
+    (inputs,) = graph.input
+    graph.node.insert(0, onnx.helper.make_node("Identity", ["inputs"], [inputs.name]))
+    inputs.name = "inputs"
+    del graph.output[:]
+    for name, details in _litert_runner(network).get_output_details().items():
+        graph.node.append(onnx.helper.make_node("Identity", [details["name"]], [name]))
+        graph.output.add().CopyFrom(tensors[details["name"]])
+        graph.output[-1].name = name
+    onnx.checker.check_model(model)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def litert_outputs(network: bytes, inputs: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
+    """Return the named outputs of `network.tflite` for inputs `[1, ...]`.
 
     Raises:
         ValueError: It is no such network.
     """
+    outputs: Mapping[str, NDArray[Any]] = _litert_runner(network)(inputs=inputs)
+    return outputs
+
+
+def onnx_outputs(network: bytes, inputs: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
+    """Return the named outputs of `network.onnx` for inputs `[1, ...]`.
+
+    Raises:
+        InputError: The extra `onnx` is not installed.
+        ValueError: It is no such network.
+    """
+    with _onnx_extra():
+        import onnxruntime  # noqa: PLC0415
+    try:
+        session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
+        outputs = session.run(None, {"inputs": inputs})
+    except Exception as error:  # its classes have no base of their own
+        raise ValueError(str(error)) from error
+    return dict(zip((output.name for output in session.get_outputs()), outputs, strict=True))
+
+
+def _litert_runner(network: bytes) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\s*Warning: tf\.lite\.Interpreter is deprecated", UserWarning)
-        content = network if isinstance(network, bytes) else network.read_bytes()
-        interpreter = tf.lite.Interpreter(model_content=content)
-    outputs: Mapping[str, NDArray[Any]] = interpreter.get_signature_runner("serving_default")(inputs=inputs)
-    return outputs
+        return tf.lite.Interpreter(model_content=network).get_signature_runner("serving_default")
+
+
+@contextmanager
+def _onnx_extra() -> Iterator[None]:
+    """Turn the lack of a package into a sentence."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{ONNX} needs the package {error.name}, which is not installed. Install it with "
+            "`pip install 'gpimaging[onnx]'`."
+        ) from error
+
+
+class Portable(NamedTuple):
+    """A file of a bundle for another runtime.
+
+    Attributes:
+        name: Name of the file.
+        runtime: What the runtime is called.
+        convert: From what `portable_network` returns to the content of the file.
+        outputs: Runs the content for inputs `[1, ...]`; returns named outputs. Raises `ValueError` where it
+            cannot be run.
+    """
+
+    name: str
+    runtime: str
+    convert: Callable[[bytes], bytes]
+    outputs: Callable[[bytes, NDArray[Any]], Mapping[str, NDArray[Any]]]
+
+
+PORTABLES: Final = {
+    "litert": Portable(LITERT, "LiteRT", lambda network: network, litert_outputs),
+    "onnx": Portable(ONNX, "onnxruntime", onnx_network, onnx_outputs),
+}
+"""What `export --format` can write beside the SavedModel."""
 
 
 @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)

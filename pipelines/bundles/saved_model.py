@@ -10,7 +10,7 @@ The files are:
       model_card.md                the same in words
       sample.npz                   an input and the outputs it must give
       preprocessing.json           for a model on features: how they are computed
-      network.tflite               the network and its head for LiteRT, if the export was asked for it
+      network.tflite, network.onnx the network and its head for other runtimes, where the export was asked
       held_out.npz                 predictions of the held-out data, without names, for guarantees
 """
 
@@ -44,7 +44,7 @@ from pipelines.bundles.metadata import (
     model_card,
 )
 from pipelines.bundles.operations import require_own_operations
-from pipelines.bundles.portable import PORTABLE, PORTABLE_TOLERANCE, portable_network, portable_outputs
+from pipelines.bundles.portable import PORTABLE_TOLERANCE, PORTABLES, Portable, portable_network
 from pipelines.bundles.serving import Server
 from pipelines.command.folders import METADATA
 
@@ -69,7 +69,7 @@ def write_bundle(  # noqa: PLR0913 - all of it is optional or of every bundle
     config: Path,
     metrics: Mapping[str, Any] | None,
     files: Mapping[str, str | Path],
-    portable: bool = False,
+    portable: Portable | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a bundle, complete or not at all.
@@ -82,11 +82,11 @@ def write_bundle(  # noqa: PLR0913 - all of it is optional or of every bundle
         config: File with the settings of the run, which is copied.
         metrics: Contents of `metrics.json`; None if the model was not evaluated.
         files: Contents of further text files, or files to copy, by name.
-        portable: Whether to write `network.tflite` too.
+        portable: What to write for another runtime; None for nothing.
         overwrite: Whether to replace an existing bundle.
 
     Raises:
-        InputError: `out` exists, or cannot be written, or LiteRT cannot compute the head.
+        InputError: `out` exists, or cannot be written, or the other runtime cannot compute the head.
     """
     signatures = server.signatures()
     # A bundle is not trained, and the gradients would be half of the graph.
@@ -103,8 +103,8 @@ def write_bundle(  # noqa: PLR0913 - all of it is optional or of every bundle
             else:
                 (folder / name).write_text(content, encoding="utf-8")
         stored = _stored_sample(folder, server, metadata, sample)
-        if portable:
-            stored |= _write_portable(folder, server, metadata, sample)
+        if portable is not None:
+            stored |= _write_portable(folder, portable, server, metadata, sample)
         np.savez_compressed(folder / SAMPLE, **stored)
         complete = metadata.model_copy(update={"sha256": _checksums(folder)})
         (folder / METADATA).write_text(complete.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -123,36 +123,40 @@ def _stored_sample(
 
 
 def _write_portable(
-    folder: Path, server: Server, metadata: Metadata, sample: NDArray[Any]
+    folder: Path, portable: Portable, server: Server, metadata: Metadata, sample: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Write `network.tflite`; return the input on which it is verified and the outputs by TensorFlow."""
+    """Write a file for another runtime; return the input to verify it on and the outputs by TensorFlow."""
     function, spec = server.portable()
     inputs = server.portable_sample(sample)
-    (folder / PORTABLE).write_bytes(portable_network(function, spec, metadata.head))
-    stored = {f"{PORTABLE}/inputs": inputs}
+    network = portable_network(function, spec, metadata.head)
+    (folder / portable.name).write_bytes(portable.convert(network))
+    stored = {f"{portable.name}/inputs": inputs}
     outputs = function(tf.constant(inputs))
-    stored |= {f"{PORTABLE}/{name}": value.numpy() for name, value in outputs.items()}
-    _portable_differences(folder, stored)
+    stored |= {f"{portable.name}/{name}": value.numpy() for name, value in outputs.items()}
+    _portable_differences(folder, portable, stored)
     return stored
 
 
-def _portable_differences(bundle: Path, stored: Mapping[str, NDArray[Any]]) -> dict[str, float]:
-    """Run `network.tflite` on its stored input; return the largest difference of each output.
+def _portable_differences(
+    bundle: Path, portable: Portable, stored: Mapping[str, NDArray[Any]]
+) -> dict[str, float]:
+    """Run a file for another runtime on its stored input; return the largest difference of each output.
 
     Raises:
         InputError: One is larger than `PORTABLE_TOLERANCE`, or the file cannot be run.
     """
+    path = bundle / portable.name
     try:
-        found = portable_outputs(bundle / PORTABLE, stored[f"{PORTABLE}/inputs"])
+        found = portable.outputs(path.read_bytes(), stored[f"{portable.name}/inputs"])
     except (ValueError, KeyError) as error:
-        raise InputError(f"{bundle / PORTABLE} cannot be run ({error}). Export the bundle again.") from error
+        raise InputError(f"{path} cannot be run ({error}). Export the bundle again.") from error
     outputs = {name: tf.constant(value) for name, value in found.items()}
-    differences = _differences(bundle, PORTABLE, outputs, stored)
+    differences = _differences(bundle, portable.name, outputs, stored)
     bad = [f"{key} by {value:.2g}" for key, value in differences.items() if not value <= PORTABLE_TOLERANCE]
     if bad:
         raise InputError(
-            f"{bundle / PORTABLE}: LiteRT computes otherwise than TensorFlow ({', '.join(bad)}), allowed is "
-            f"{PORTABLE_TOLERANCE}. Use the bundle by TensorFlow, and export it without --format litert."
+            f"{path}: {portable.runtime} computes otherwise than TensorFlow ({', '.join(bad)}), allowed is "
+            f"{PORTABLE_TOLERANCE}. Use the bundle by TensorFlow, and export it without --format."
         )
     return differences
 
@@ -266,8 +270,9 @@ def verify_bundle(bundle: Path) -> Verification:
             ) from error
         _check_outputs(f"{bundle}: {name}", outputs, description)
         differences |= _differences(bundle, name, outputs, stored)
-    if PORTABLE in metadata.sha256:
-        differences |= _portable_differences(bundle, stored)
+    for portable in PORTABLES.values():
+        if portable.name in metadata.sha256:
+            differences |= _portable_differences(bundle, portable, stored)
     result = Verification(differences)
     if not result.worst <= TOLERANCE:
         bad = [f"{key} by {value:.2g}" for key, value in differences.items() if not value <= TOLERANCE]

@@ -15,6 +15,7 @@ from gpmodels import HybridModel
 from gpmodels.familiarity.flags import UNFAMILIAR_BELOW, is_unfamiliar
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.bundles.metadata import with_familiarity
+from pipelines.bundles.portable import PORTABLES
 from pipelines.bundles.saved_model import write_bundle
 from pipelines.command.config import CONFIG_NAME
 from pipelines.evaluation.guarantees import guarantee_record
@@ -114,7 +115,7 @@ def export(
         config=job.folder / CONFIG_NAME,
         metrics=enclosed,
         files={**parts.files(run), **({HELD_OUT: held_out} if keeps_held_out else {})},
-        portable=settings.format == "litert",
+        portable=PORTABLES.get(settings.format),
         overwrite=overwrite,
     )
     _print_guarantee(job, guarantee, enclosed, settings)

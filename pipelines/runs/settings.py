@@ -351,7 +351,10 @@ class ExportSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
-        "format": ("", "litert writes network.tflite beside the SavedModel, for phones and browsers.")
+        "format": (
+            "",
+            "litert writes network.tflite beside the SavedModel, onnx network.onnx: for phones and browsers.",
+        )
     }
 
     head: HeadName | None = Field(
@@ -364,10 +367,10 @@ class ExportSettings(BaseModel):
         description="Export the head with the temperatures fitted on the held-out examples, and on their "
         "pools, such as images of patches.",
     )
-    format: Literal["saved_model", "litert"] = Field(
+    format: Literal["saved_model", "litert", "onnx"] = Field(
         default="saved_model",
-        description="`litert` also writes `network.tflite`: network and head for LiteRT, one input of the "
-        "network's size at a time.",
+        description="`litert` also writes `network.tflite`, and `onnx` writes `network.onnx`: network and "
+        "head for LiteRT or onnxruntime, one input of the network's size at a time.",
     )
 
 

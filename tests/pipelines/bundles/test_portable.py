@@ -1,5 +1,6 @@
-"""Tests of `network.tflite`: it answers as the head does, for every family that LiteRT can compute."""
+"""Tests of files for other runtimes: they answer as heads do, of every family that can be computed there."""
 
+import sys
 from typing import Any
 
 import keras
@@ -10,11 +11,7 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from gpmodels import HybridModel
 from gpmodels.registry import HeadTask, families
-from pipelines.bundles.portable import (
-    PORTABLE_TOLERANCE,
-    portable_network,
-    portable_outputs,
-)
+from pipelines.bundles.portable import PORTABLE_TOLERANCE, PORTABLES, portable_network
 
 POINTS = np.random.default_rng(0).normal(size=(160, 6)).astype(np.float32)
 SPEC = tf.TensorSpec([1, 6], tf.float32)
@@ -37,23 +34,21 @@ def model_of(name: str, num_classes: int) -> Any:
     return model.inference_function()
 
 
-def check(name: str, num_classes: int) -> None:
-    predict = model_of(name, num_classes)
-    network = portable_network(predict, SPEC, name)
-    for point in POINTS[:20, None]:
-        expected = {key: value.numpy() for key, value in predict(tf.constant(point)).items()}
-        outputs = portable_outputs(network, point)
-        assert outputs.keys() == expected.keys()
-        for key, value in expected.items():
-            tolerance = PORTABLE_TOLERANCE
-            np.testing.assert_allclose(outputs[key], value, tolerance, tolerance, err_msg=key)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_head_answers_alike(name: str, num_classes: int) -> None:
-    check(name, num_classes)
+    predict = model_of(name, num_classes)
+    network = portable_network(predict, SPEC, name)
+    for portable in PORTABLES.values():
+        content = portable.convert(network)
+        for point in POINTS[:20, None]:
+            expected = {key: value.numpy() for key, value in predict(tf.constant(point)).items()}
+            outputs = portable.outputs(content, point)
+            assert outputs.keys() == expected.keys()
+            for key, value in expected.items():
+                tolerance = PORTABLE_TOLERANCE
+                np.testing.assert_allclose(outputs[key], value, tolerance, tolerance, err_msg=key)
 
 
 @pytest.mark.slow
@@ -61,3 +56,16 @@ def test_a_head_answers_alike(name: str, num_classes: int) -> None:
 def test_a_head_in_double_precision_is_refused_in_a_sentence(name: str) -> None:
     with pytest.raises(InputError, match=f"The {name} head cannot be written for LiteRT, .* another head"):
         portable_network(model_of(name, 2), SPEC, name)
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(InputError, match=r"onnxruntime.*pip install 'gpimaging\[onnx\]'"):
+        PORTABLES["onnx"].outputs(b"", POINTS[:1])
+
+
+def test_what_is_no_network_is_refused() -> None:
+    with pytest.raises(ValueError, match="parsing failed"):
+        PORTABLES["onnx"].outputs(b"no network", POINTS[:1])

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from data_prep.errors import InputError
 from data_prep.prepared.manifest import file_sha256
 from pipelines.bundles import saved_model as bundle_module
 from pipelines.bundles.metadata import load_metadata
+from pipelines.bundles.portable import PORTABLES
 from pipelines.bundles.saved_model import Verification, load_signatures, verify_bundle, write_bundle
 from pipelines.bundles.serving import MapServer
 from pipelines.command.folders import METADATA
@@ -66,7 +68,7 @@ def write_brightness(
     weight: float,
     *,
     overwrite: bool = False,
-    portable: bool = False,
+    portable: str = "saved_model",
     files: dict[str, str | Path] | None = None,
 ) -> Path:
     config = folder.parent / "config.yaml"
@@ -88,7 +90,7 @@ def write_brightness(
         config=config,
         metrics=None,
         files=files or {},
-        portable=portable,
+        portable=PORTABLES.get(portable),
         overwrite=overwrite,
     )
     return folder
@@ -610,12 +612,13 @@ def test_a_file_in_the_way(tmp_path):
         write_brightness(tmp_path / "bundle", 1.0)
 
 
-def test_the_network_for_litert_is_verified(tmp_path):
-    bundle = write_brightness(tmp_path / "bundle", 4.0, portable=True)
-    assert verify_bundle(bundle).differences["network.tflite/probability"] <= 1e-5
-    other = write_brightness(tmp_path / "other", 4.001, portable=True)
-    shutil.copy(other / "network.tflite", bundle)
-    fails(bundle, r"network\.tflite does not match its checksum")
-    changed = file_sha256(bundle / "network.tflite")
-    change_metadata(bundle, lambda content: content["sha256"].update({"network.tflite": changed}))
-    fails(bundle, r"network\.tflite: LiteRT computes otherwise .*latent_mean by .* without --format litert")
+@pytest.mark.parametrize(("kind", "portable"), PORTABLES.items())
+def test_the_network_for_another_runtime_is_verified(tmp_path, kind, portable):
+    bundle = write_brightness(tmp_path / "bundle", 4.0, portable=kind)
+    assert verify_bundle(bundle).differences[f"{portable.name}/probability"] <= 1e-5
+    other = write_brightness(tmp_path / "other", 4.001, portable=kind)
+    shutil.copy(other / portable.name, bundle)
+    fails(bundle, rf"{re.escape(portable.name)} does not match its checksum")
+    changed = file_sha256(bundle / portable.name)
+    change_metadata(bundle, lambda content: content["sha256"].update({portable.name: changed}))
+    fails(bundle, rf"{portable.runtime} computes otherwise .*latent_mean by .* without --format")
