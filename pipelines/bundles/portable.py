@@ -88,7 +88,7 @@ def onnx_network(network: bytes) -> bytes:
         from tf2onnx.convert import from_tflite  # noqa: PLC0415
     # A rewriter of tf2onnx that fails is an error to it, and leaves the graph as it was.
     logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _deprecation_hidden():
         path = Path(folder) / LITERT
         path.write_bytes(network)
         model, _ = from_tflite(str(path), opset=_OPSET)
@@ -134,9 +134,16 @@ def onnx_outputs(network: bytes, inputs: NDArray[Any]) -> Mapping[str, NDArray[A
 
 
 def _litert_runner(network: bytes) -> Any:
+    with _deprecation_hidden():
+        return tf.lite.Interpreter(model_content=network).get_signature_runner("serving_default")
+
+
+@contextmanager
+def _deprecation_hidden() -> Iterator[None]:
+    """Hide that TensorFlow's own runtime of LiteRT is to become a package of its own."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\s*Warning: tf\.lite\.Interpreter is deprecated", UserWarning)
-        return tf.lite.Interpreter(model_content=network).get_signature_runner("serving_default")
+        yield
 
 
 @contextmanager
