@@ -19,7 +19,8 @@ from data_prep.splits.divide import manifest_splits
 from gpmodels.registry import HeadTask, head_family
 from pipelines.bundles.serving import NumberServer
 from pipelines.measure.application import MEASURE
-from pipelines.measure.settings import COUNT_HEADS, HEADS, MeasureRun, TrainSettings
+from pipelines.measure.judging import number_judge
+from pipelines.measure.settings import COUNT_HEADS, HEADS, EvaluateSettings, MeasureRun, TrainSettings
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.numbers import NORMAL_FACTORS
@@ -197,3 +198,47 @@ def test_a_bundle_answers_as_the_judge_in_the_unit(transform):
 class _Measured:
     def __init__(self, name: str, group: str, value: float) -> None:
         self.name, self.group, self.value = name, group, value
+
+
+def in_pairs(prepared: Path, settings: TrainSettings, **changes: object):
+    """The folder with two images in each group."""
+    data = opened(prepared, settings)
+    pairs = [
+        one.model_copy(update={"group": f"g{n // 2:02d}"}) for n, one in enumerate(data.manifest.examples)
+    ]
+    return replace(data, manifest=data.manifest.model_copy(update={"examples": tuple(pairs), **changes}))
+
+
+def test_groups_are_judged_by_the_mean_of_what_is_learned(prepared):
+    data = in_pairs(prepared, SETTINGS)
+    judge = number_judge(EvaluateSettings(by="group"), data)
+    names = [one.name for one in data.manifest.examples[:4]]
+    first, second = judge.examples(data, names)
+    assert (first.name, second.name) == ("g00", "g01")
+    assert first.fact[0].value == pytest.approx(np.sqrt(1.0 * 1.2), rel=1e-6)  # of logarithms
+    said = {"mean": tf.constant([0.5]), "variance": tf.constant([4.0])}
+    method = Predictor("one", lambda _: said, {}, group_pooling=(0.0, 1.0, 1.0, 2.0, 3.0, 4.0))
+    outputs = judge.outputs(method, first)
+    assert (float(outputs["mean"]), float(outputs["variance"])) == pytest.approx((0.5, 2.0))
+    assert outputs["factors"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    unknown = judge.outputs(Predictor("one", lambda _: said, {}), first)
+    assert float(unknown["variance"]) == pytest.approx(
+        4.0
+    )  # nothing is known of groups: two are no surer than one
+
+
+def test_the_mean_of_counts_is_judged_as_a_number(prepared):
+    counts = TargetScale(transform="count", centre=0.0, spread=1.0, lowest=0.0, highest=99.0)
+    data = in_pairs(prepared, SETTINGS, scale=counts)
+    (group,) = number_judge(EvaluateSettings(by="group"), data).examples(
+        data, [one.name for one in data.manifest.examples[:2]]
+    )
+    assert group.fact[0].value == pytest.approx(1.1)
+    assert group.fact[1].transform == "none"
+
+
+def test_groups_of_one_image_are_not_judged(prepared):
+    data = opened(prepared)
+    assert number_judge(None, data).judged == number_judge(EvaluateSettings(), data).judged == "images"
+    with pytest.raises(InputError, match="by=group, but each image is a group of its own"):
+        number_judge(EvaluateSettings(by="group"), data)
