@@ -10,6 +10,7 @@ with all images and without those whose count is 0, in which no red cell was ann
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 import gpimaging
 from benchmarks.common import host, write_results
-from benchmarks.measure import Known, blood, held_out_predictions, linear
+from benchmarks.measure import Known, blood, held_out_predictions, linear, standardised
 from pipelines.scores.numbers import HeldOutNumbers
 
 SPLITS, JUDGED, SELECTED, PENALTY, COVERAGE = 200, 0.3, 0.15, 1e4, 0.9
@@ -34,9 +35,9 @@ def covered(data: Known, seed: int) -> dict[str, tuple[int, float, float]]:
     order = np.random.default_rng(seed).permutation(len(data.labels))
     judged, known = np.split(order, [round(JUDGED * len(order))])
     selected, trained = np.split(known, [round(SELECTED * len(known))])
-    predict, part = linear(PENALTY, data.rows(trained)), data.rows(known)
+    predict, part = standardised(partial(linear, PENALTY), data.rows(trained)), data.rows(known)
     error = np.abs(data.labels[judged] - predict(data.features[judged])[0])
-    folds, _ = held_out_predictions(part, lambda rows: linear(PENALTY, rows))
+    folds, _ = held_out_predictions(part, partial(linear, PENALTY))
     halves = {
         "a sixth": half_width(predict(data.features[selected])[0], data.labels[selected]),
         "all, by folds": half_width(folds, part.labels),

@@ -11,7 +11,7 @@ hidden layer on components. Each member has another start and another bootstrap 
 predicts mean and variance of its members. What a rival predicts of five parts held out by groups gives the
 variance of the noise that is added, by maximum likelihood, and how wide intervals are, as for our heads. With
 `--likelihood poisson --only blood` our heads learn the cells as counts, and the linear one is their only
-rival. `--rivals` judges the rivals alone, on the same splits, and keeps the rows of heads that OUT has.
+rival. `--rivals` judges the rivals alone, on the same splits, and keeps the rows of heads in OUT.
 """
 
 import argparse
@@ -59,7 +59,7 @@ from pipelines.scores.numbers import (
 Rows = Iterator[tuple[str, float, str]]
 COMPONENTS = 64
 PENALTIES = np.logspace(0, 6, 13).tolist()
-DECAYS = (10.0, 30.0, 100.0, 300.0)
+DECAYS = (1.0, 10.0, 100.0, 1000.0)
 NOISE = 1.0
 """Standard deviation of the simulated counts."""
 
@@ -150,16 +150,23 @@ def ensemble(fit: Callable[[int, Known], Predict], known: Known, seed: int) -> P
 
 
 def linear(penalty: float, known: Known) -> Predict:
-    """Return a fitted ridge regression on standardised features."""
-    return _sure(make_pipeline(StandardScaler(), Ridge(penalty)), known)
+    """Return a fitted ridge regression."""
+    return _sure(Ridge(penalty), known)
 
 
 def network(penalty: float, seed: int, known: Known) -> Predict:
-    """Return a fitted network of one hidden layer on components of standardised features."""
+    """Return a fitted network of one hidden layer on components."""
     options = {"alpha": penalty, "solver": "lbfgs", "max_iter": 200, "random_state": seed}
-    components = PCA(min(COMPONENTS, *known.features.shape), whiten=True, random_state=seed)
+    components = PCA(min(COMPONENTS, *known.features.shape), random_state=seed)
     one = MLPRegressor(hidden_layer_sizes=(64,), **options)
-    return _sure(make_pipeline(StandardScaler(), components, one), known)
+    return _sure(make_pipeline(components, one), known)
+
+
+def standardised(fit: Callable[[Known], Predict], known: Known) -> Predict:
+    """Return what is fitted to features that all rows standardise, not those that a member drew."""
+    scaler = StandardScaler().fit(known.features)
+    predict = fit(known._replace(features=scaler.transform(known.features)))
+    return lambda features: predict(scaler.transform(features))
 
 
 def best_penalty(penalties: Sequence[float], known: Known, fit: Callable[[float, Known], Predict]) -> float:
@@ -179,7 +186,7 @@ def process(known: Known, seed: int, kernel: Any = None) -> Any:
     learns: dict[str, Any] = {"optimizer": None} if kernel else {"n_restarts_optimizer": 2}
     gp = GaussianProcessRegressor(kernel or start, random_state=seed, **learns)
     components = min(COMPONENTS, len(known.labels))
-    pipeline = make_pipeline(StandardScaler(), PCA(components, whiten=True, random_state=seed), gp)
+    pipeline = make_pipeline(PCA(components, whiten=True, random_state=seed), gp)
     return pipeline.fit(known.features, known.labels)
 
 
@@ -199,15 +206,21 @@ def rivals(data: Any, seed: int) -> list[NumberResult]:
     part = data.part((*splits.train, *splits.selection))
     known = Known(part.features, part.labels, np.asarray(part.groups))
     judged = data.part(splits.test)
-    best = best_penalty(PENALTIES, known, linear)
-    decay = best_penalty(DECAYS, known, lambda one, part: network(one, seed, part))
-    kernel = process(known, seed)[-1].kernel_
+
+    def five_linear(penalty: float, part: Known) -> Predict:
+        return ensemble(lambda _, drawn: linear(penalty, drawn), part, seed)
+
+    def five_networks(decay: float, part: Known) -> Predict:
+        return ensemble(partial(network, decay), part, seed)
+
+    scaled = known._replace(features=StandardScaler().fit_transform(known.features))
+    kernel = process(scaled, seed)[-1].kernel_
 
     methods: dict[str, Callable[[Known], Predict]] = {
-        "ridge on features": partial(linear, best),
+        "ridge on features": partial(linear, best_penalty(PENALTIES, known, linear)),
         "scikit-learn GP": lambda part: process_prediction(process(part, seed, kernel)),
-        "five linear": lambda part: ensemble(lambda _, drawn: linear(best, drawn), part, seed),
-        "five networks": lambda part: ensemble(partial(network, decay), part, seed),
+        "five linear": partial(five_linear, best_penalty(PENALTIES, known, five_linear)),
+        "five networks": partial(five_networks, best_penalty(DECAYS, known, five_networks)),
     }
     found = []
     for name, fit in methods.items():
@@ -216,7 +229,7 @@ def rivals(data: Any, seed: int) -> list[NumberResult]:
         unit = np.unique(known.groups, return_inverse=True)[1]
         held_out = HeldOutNumbers(mean, np.sqrt(variance + noise), known.labels, unit)
         factors = [held_out.factor(coverage) for coverage in COVERAGES]
-        mean, variance = fit(known)(judged.features)
+        mean, variance = standardised(fit, known)(judged.features)
         rows = zip(data.manifest.select(splits.test), mean, variance + noise, strict=True)
         scale = data.manifest.scale
         records = [
@@ -231,7 +244,7 @@ def held_out_predictions(known: Known, fit: Callable[[Known], Predict]) -> tuple
     mean, variance = np.zeros(len(known.labels)), np.zeros(len(known.labels))
     parts = GroupKFold(min(5, len(np.unique(known.groups))))
     for learned, rest in parts.split(known.features, groups=known.groups):
-        mean[rest], variance[rest] = fit(known.rows(learned))(known.features[rest])
+        mean[rest], variance[rest] = standardised(fit, known.rows(learned))(known.features[rest])
     return mean, variance
 
 
@@ -306,12 +319,12 @@ def main() -> None:
             for row in judged_set(name, given.data, seed, settings, rivals_alone=given.rivals)
         ]
         of = f"{name}{of_counts}"
-        if given.rivals:
-            judged, earlier = {row["method"] for row in rows}, (given.out / of).with_suffix(".json")
-            kept = json.loads(earlier.read_text(encoding="utf-8"))["rows"] if earlier.exists() else []
-            empty = dict.fromkeys(rows[0], "")
-            rows = [*({**empty, **row} for row in kept if row["method"] not in judged), *rows]
         title = f"Numbers of {of}, {given.seeds} splits{', without out-of-fold heads' * given.no_folds}"
+        if given.rivals:
+            kept = json.loads((given.out / of).with_suffix(".json").read_text(encoding="utf-8"))
+            judged, title = {row["method"] for row in rows}, kept["title"]
+            empty = dict.fromkeys(rows[0], "")
+            rows = [*({**empty, **row} for row in kept["rows"] if row["method"] not in judged), *rows]
         write_results(given.out / of, title=title, rows=rows, host=host())
 
 
