@@ -208,7 +208,8 @@ def test_answers_are_those_that_cost_least(bundle):
     line = line_of(bundle, 0.2, 0.5, costs=costs)
     assert line.decision == {"red": "yes", "dark": "refer"}
     assert line.referred is True
-    assert line_of(bundle, 0.05, 0.1, costs=costs).referred is False
+    sure = line_of(bundle, 0.05, 0.9, costs=costs)
+    assert (sure.decision, sure.referred) == ({"red": "no", "dark": "yes"}, False)
 
 
 @pytest.mark.parametrize(
