@@ -11,8 +11,9 @@ import logging
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,12 +22,17 @@ from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 from pipelines.bundles.frozen import Tensors, frozen_graph
+from pipelines.bundles.int8 import int8_network
 
 LITERT: Final = "network.tflite"
+INT8: Final = "network_int8.tflite"
 ONNX: Final = "network.onnx"
 
 PORTABLE_TOLERANCE: Final = 1e-5
 """Largest difference to the bundle's own outputs, relative to 1 + their size."""
+
+INT8_TOLERANCE: Final = 0.05
+"""Of a network in int8, to its outputs where it was exported: processors round to neighbouring integers."""
 
 _OPSET: Final = 17
 
@@ -97,7 +103,7 @@ def onnx_network(network: bytes) -> bytes:
     graph.node.insert(0, onnx.helper.make_node("Identity", ["inputs"], [inputs.name]))
     inputs.name = "inputs"
     del graph.output[:]
-    for name, details in _litert_runner(network).get_output_details().items():
+    for name, details in litert_runner(network).get_output_details().items():
         graph.node.append(onnx.helper.make_node("Identity", [details["name"]], [name]))
         graph.output.add().CopyFrom(tensors[details["name"]])
         graph.output[-1].name = name
@@ -112,7 +118,7 @@ def litert_outputs(network: bytes, inputs: NDArray[Any]) -> Mapping[str, NDArray
     Raises:
         ValueError: It is no such network.
     """
-    outputs: Mapping[str, NDArray[Any]] = _litert_runner(network)(inputs=inputs)
+    outputs: Mapping[str, NDArray[Any]] = litert_runner(network)(inputs=inputs)
     return outputs
 
 
@@ -133,7 +139,12 @@ def onnx_outputs(network: bytes, inputs: NDArray[Any]) -> Mapping[str, NDArray[A
     return dict(zip((output.name for output in session.get_outputs()), outputs, strict=True))
 
 
-def _litert_runner(network: bytes) -> Any:
+def litert_runner(network: bytes) -> Any:
+    """Return what runs a network for LiteRT on `inputs=` and returns named outputs.
+
+    Raises:
+        ValueError: It is no such network.
+    """
     with _deprecation_hidden():
         return tf.lite.Interpreter(model_content=network).get_signature_runner("serving_default")
 
@@ -167,12 +178,17 @@ class Portable(NamedTuple):
         convert: From what `portable_network` returns to the content of the file.
         outputs: Runs the content for inputs `[1, ...]`; returns named outputs. Raises `ValueError` where it
             cannot be run.
+        tolerance: Largest difference of outputs to stored ones, relative to 1 + their size.
+        is_quantised: Whether the stored outputs are those that it has itself where it is exported, for the
+            bundle's own outputs are others; else they are TensorFlow's.
     """
 
     name: str
     runtime: str
     convert: Callable[[bytes], bytes]
     outputs: Callable[[bytes, NDArray[Any]], Mapping[str, NDArray[Any]]]
+    tolerance: float = PORTABLE_TOLERANCE
+    is_quantised: bool = False
 
 
 PORTABLES: Final = {
@@ -180,6 +196,16 @@ PORTABLES: Final = {
     "onnx": Portable(ONNX, "onnxruntime", onnx_network, onnx_outputs),
 }
 """What `export --format` can write beside the SavedModel."""
+
+
+def int8_portable(inputs: Sequence[NDArray[Any]]) -> Portable:
+    """Return the file of a network in int8; of it, `verify` knows all but these inputs.
+
+    Args:
+        inputs: Inputs `[1, ...]`, float32, as training saw them.
+    """
+    convert = partial(int8_network, inputs=inputs)
+    return Portable(INT8, "LiteRT", convert, litert_outputs, INT8_TOLERANCE, is_quantised=True)
 
 
 @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)

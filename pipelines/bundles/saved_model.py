@@ -10,7 +10,7 @@ The files are:
       model_card.md                the same in words
       sample.npz                   an input and the outputs it must give
       preprocessing.json           for a model on features: how they are computed
-      network.tflite, network.onnx the network and its head for other runtimes, where the export was asked
+      network.tflite, network_int8.tflite, network.onnx   the network and its head for other runtimes
       held_out.npz                 predictions of the held-out data, without names, for guarantees
 """
 
@@ -44,7 +44,7 @@ from pipelines.bundles.metadata import (
     model_card,
 )
 from pipelines.bundles.operations import require_own_operations
-from pipelines.bundles.portable import PORTABLE_TOLERANCE, PORTABLES, Portable, portable_network
+from pipelines.bundles.portable import PORTABLES, Portable, int8_portable, portable_network
 from pipelines.bundles.serving import Server
 from pipelines.command.folders import METADATA
 
@@ -129,10 +129,13 @@ def _write_portable(
     function, spec = server.portable()
     inputs = server.portable_sample(sample)
     network = portable_network(function, spec, metadata.head)
-    (folder / portable.name).write_bytes(portable.convert(network))
-    stored = {f"{portable.name}/inputs": inputs}
-    outputs = function(tf.constant(inputs))
-    stored |= {f"{portable.name}/{name}": value.numpy() for name, value in outputs.items()}
+    content = portable.convert(network)
+    (folder / portable.name).write_bytes(content)
+    if portable.is_quantised:
+        outputs = portable.outputs(content, inputs)
+    else:
+        outputs = {name: value.numpy() for name, value in function(tf.constant(inputs)).items()}
+    stored = {f"{portable.name}/{name}": value for name, value in {"inputs": inputs, **outputs}.items()}
     _portable_differences(folder, portable, stored)
     return stored
 
@@ -143,7 +146,7 @@ def _portable_differences(
     """Run a file for another runtime on its stored input; return the largest difference of each output.
 
     Raises:
-        InputError: One is larger than `PORTABLE_TOLERANCE`, or the file cannot be run.
+        InputError: One is larger than the tolerance of such files, or the file cannot be run.
     """
     path = bundle / portable.name
     try:
@@ -152,11 +155,12 @@ def _portable_differences(
         raise InputError(f"{path} cannot be run ({error}). Export the bundle again.") from error
     outputs = {name: tf.constant(value) for name, value in found.items()}
     differences = _differences(bundle, portable.name, outputs, stored)
-    bad = [f"{key} by {value:.2g}" for key, value in differences.items() if not value <= PORTABLE_TOLERANCE]
+    bad = [f"{key} by {value:.2g}" for key, value in differences.items() if not value <= portable.tolerance]
     if bad:
+        other = "where it was exported" if portable.is_quantised else "TensorFlow"
         raise InputError(
-            f"{path}: {portable.runtime} computes otherwise than TensorFlow ({', '.join(bad)}), allowed is "
-            f"{PORTABLE_TOLERANCE}. Use the bundle by TensorFlow, and export it without --format."
+            f"{path}: {portable.runtime} computes otherwise than {other} ({', '.join(bad)}), allowed is "
+            f"{portable.tolerance}. Use the bundle by TensorFlow, and export it without --format."
         )
     return differences
 
@@ -270,9 +274,6 @@ def verify_bundle(bundle: Path) -> Verification:
             ) from error
         _check_outputs(f"{bundle}: {name}", outputs, description)
         differences |= _differences(bundle, name, outputs, stored)
-    for portable in PORTABLES.values():
-        if portable.name in metadata.sha256:
-            differences |= _portable_differences(bundle, portable, stored)
     result = Verification(differences)
     if not result.worst <= TOLERANCE:
         bad = [f"{key} by {value:.2g}" for key, value in differences.items() if not value <= TOLERANCE]
@@ -280,6 +281,9 @@ def verify_bundle(bundle: Path) -> Verification:
             f"{bundle}: outputs differ from the stored ones ({', '.join(bad)}), allowed is {TOLERANCE}. "
             "The bundle was changed, or this machine computes differently; export again here."
         )
+    for portable in (*PORTABLES.values(), int8_portable(())):  # which have tolerances of their own
+        if portable.name in metadata.sha256:
+            differences |= _portable_differences(bundle, portable, stored)
     return result
 
 

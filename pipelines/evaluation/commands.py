@@ -93,6 +93,10 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
         metrics: Annotated[
             Path | None, typer.Option(metavar="FILE", help="metrics.json of an evaluate step, to enclose.")
         ] = None,
+        data: Annotated[
+            Path | None,
+            typer.Option(metavar="FOLDER", help="Prepared folder of the training, for --quantise."),
+        ] = None,
         overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier bundle.")] = False,
     ) -> None:
         """Write a run's model as a bundle: a SavedModel with its description, for predict and for serving."""
@@ -104,6 +108,7 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
             model=model,
             out=out,
             metrics=metrics,
+            data=data,
             overwrite=overwrite,
             console=call.console,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
@@ -15,10 +16,12 @@ from gpmodels import HybridModel
 from gpmodels.familiarity.flags import UNFAMILIAR_BELOW, is_unfamiliar
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.bundles.metadata import with_familiarity
-from pipelines.bundles.portable import PORTABLES
+from pipelines.bundles.portable import INT8, PORTABLES, int8_portable
 from pipelines.bundles.saved_model import write_bundle
+from pipelines.bundles.serving import Server
 from pipelines.command.config import CONFIG_NAME
 from pipelines.evaluation.guarantees import guarantee_record
+from pipelines.evaluation.quantised import QuantisationImages, quantisation_images
 from pipelines.evaluation.warnings import unfinished_warnings
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.description import head_folder
@@ -40,6 +43,7 @@ def export(
     model: Path,
     out: Path,
     metrics: Path | None,
+    data: Path | None = None,
     overwrite: bool,
     console: Console,
 ) -> None:
@@ -51,6 +55,7 @@ def export(
         model: Folder of the run.
         out: Folder of the bundle.
         metrics: `metrics.json` of an evaluation to enclose; its guarantees serve where the run keeps none.
+        data: Prepared folder that the run was trained on, for a network in int8.
         overwrite: Whether to replace an earlier bundle.
         console: Where the command says what it did.
 
@@ -98,9 +103,11 @@ def export(
     signatures = metadata.signatures
     if deployed.familiarity is not None:
         signatures = with_familiarity(signatures, deployed.familiarity.least)
+    server = parts.server(deployed, run)
+    images = _quantisation(job, settings, server, data)
     write_bundle(
         out,
-        parts.server(deployed, run),
+        server,
         metadata.model_copy(
             update={
                 "guarantee": guarantee,
@@ -115,9 +122,10 @@ def export(
         config=job.folder / CONFIG_NAME,
         metrics=enclosed,
         files={**parts.files(run), **({HELD_OUT: held_out} if keeps_held_out else {})},
-        portable=PORTABLES.get(settings.format),
+        portable=PORTABLES.get(settings.format) if images is None else int8_portable(images.training),
         overwrite=overwrite,
     )
+    _print_loss(job, images, server, out)
     _print_guarantee(job, guarantee, enclosed, settings)
     _print_lacking(job, guarantee, held_out=keeps_held_out, familiarity=deployed.familiarity is not None)
     if deployed.familiarity is not None and not is_unfamiliar(deployed.familiarity.least):
@@ -134,6 +142,25 @@ def export(
         f"The {head} head{_why(job, head, settings)} is written as a bundle to {out}. Check it with: {check}",
         soft_wrap=True,
     )
+
+
+def _quantisation(
+    job: Job[Any, Any, Any], settings: ExportSettings, server: Server, data: Path | None
+) -> QuantisationImages | None:
+    """Return what quantisation needs; None without it."""
+    if settings.quantise is not None:
+        return quantisation_images(job, server, data)
+    if data is not None:
+        job.say("Note: `export` has no use for --data without --quantise; it is ignored.")
+    return None
+
+
+def _print_loss(
+    job: Job[Any, Any, Any], images: QuantisationImages | None, server: Server, bundle: Path
+) -> None:
+    """Say what a network in int8 predicts worse than the bundle."""
+    if images is not None:
+        job.say(images.sentence(tf.function(server.portable()[0]), bundle / INT8), soft_wrap=True)
 
 
 def _require_temperature(job: Job[Any, Any, Any], settings: ExportSettings) -> None:

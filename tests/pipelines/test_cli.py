@@ -224,7 +224,7 @@ def test_demo_and_verify(steps, tmp_path):
         ("train", [], ["model", "cluster"]),
         ("evaluate", [], ["resume", "cluster"]),
         ("predict", ["--input", "i"], ["data", "resume", "seed"]),
-        ("export", [], ["data", "resume", "seed", "cluster"]),
+        ("export", [], ["resume", "seed", "cluster"]),
     ],
 )
 def test_every_step_accepts_every_shared_option(steps, tmp_path, step, own, ignored):
