@@ -93,6 +93,7 @@ def _join(whole: Any, part: Any, rest: Sequence[Any], passed: Sequence[int]) -> 
     whole.buffers += part.buffers
     whole.operatorCodes += part.operatorCodes
     used = {int(tensor) for operator in graph.operators for tensor in (*operator.inputs, *operator.outputs)}
+    used |= set(map(int, graph.outputs))  # some of which are constants
     kept = {graph.tensors[tensor].buffer for tensor in used if tensor >= 0}
     kept |= {described.buffer for described in whole.metadata or ()}
     for number, buffer in enumerate(whole.buffers):

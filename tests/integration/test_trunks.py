@@ -1,6 +1,7 @@
 """A trunk in the place of the sonar application's own network, from images to predictions."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -86,6 +87,11 @@ def test_a_frozen_trunk_goes_the_whole_way(folder, tmp_path):
     assert "Computing the features" not in said
     run("sonar", "export", *model, "--out", tmp_path / "bundle")
     assert "is good" in run("verify", tmp_path / "bundle")
+    quantised = ("--format", "litert", "--quantise", "int8", "--data", folder / "prepared")
+    said = run("sonar", "export", *model, "--out", tmp_path / "int8", *quantised)
+    after, before = re.findall(r"NLL of the \d+ held-out images (\d\.\d+) instead of (\d\.\d+)\.", said)[0]
+    assert float(after) == pytest.approx(float(before), abs=0.1)
+    assert "network_int8.tflite/probability" in run("verify", tmp_path / "int8")
     metadata = json.loads((tmp_path / "bundle" / "metadata.json").read_text())
     assert "enlarging until the shorter side has 32 pixels" in metadata["preprocessing"]
     inputs = ("--input", folder / "images" / "bright", "--out", tmp_path / "predictions")

@@ -23,7 +23,8 @@ def convolutions(images: tf.Tensor) -> tf.Tensor:
 
 def model(images: tf.Tensor) -> dict[str, tf.Tensor]:
     features = tf.reduce_mean(convolutions(images), axis=[1, 2])
-    return {"features": features, "tiny": 1e-9 * features[:, :1] ** 2, "label": tf.argmax(features, axis=-1)}
+    tiny, label = 1e-9 * features[:, :1] ** 2, tf.argmax(features, axis=-1)
+    return {"features": features, "tiny": tiny, "label": label, "constant": tf.constant([3.0])}
 
 
 def test_convolutions_are_rounded_and_what_follows_is_exact() -> None:
@@ -37,6 +38,7 @@ def test_convolutions_are_rounded_and_what_follows_is_exact() -> None:
         scale = np.abs(expected["features"]).max()
         np.testing.assert_allclose(outputs["features"], expected["features"], atol=0.05 * scale)
         assert not np.array_equal(outputs["features"], expected["features"])
+        assert outputs["constant"] == [3.0]
         # In int8 with the scale of the features, this would be 0.
         np.testing.assert_allclose(outputs["tiny"], 1e-9 * outputs["features"][:, :1] ** 2, rtol=1e-5)
 
