@@ -114,11 +114,19 @@ def latent_collapsed_bound(
     bound -= tf.reduce_sum(rows.group_sizes * of_groups)
     bound -= 0.5 * beta * tf.reduce_sum(tf.square(rows.values))
     bound += 0.5 * tf.square(beta) * tf.reduce_sum(tf.square(solved.projected))
-    if not prior:
-        return bound
+    return bound - prior_cost(mean, variance) if prior else bound
+
+
+def prior_cost(mean: tf.Tensor, variance: tf.Tensor | None) -> tf.Tensor:
+    """Return what positions cost in a bound: Σ_n KL(q(x_n) ‖ N(0, I)), or of points -log N(x_n | 0, I), nats.
+
+    Args:
+        mean: μ, `[N, Q]`.
+        variance: s, `[N, Q]`, or None for points.
+    """
     if variance is not None:
-        return bound - latent_kl(mean, variance)
-    return bound - 0.5 * tf.reduce_sum(tf.square(mean) + math.log(2.0 * math.pi))
+        return latent_kl(mean, variance)
+    return 0.5 * tf.reduce_sum(tf.square(mean) + math.log(2.0 * math.pi))
 
 
 @check_shapes("mean: [N, Q]", "variance: [N, Q]", "inducing: [M, Q]", "noise_variance: []")

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -17,17 +18,43 @@ class SeenRows(NamedTuple):
         seen: 1 where the columns of a group are seen, `[G, N]`; complete rows are one group.
         group: Group of each column, `[D]`.
         counts: Rows that each column is seen in, `[D]`.
+        view: View of each column, `[D]`; None where there is one.
     """
 
     values: FloatArray
     seen: FloatArray
     group: IntArray
     counts: FloatArray
+    view: IntArray | None = None
+
+    def views(self) -> "list[SeenRows]":
+        """Return the columns of each view as rows of their own."""
+        return [self] if self.view is None else [self._columns(part) for part in columns_of_views(self.view)]
+
+    def _columns(self, columns: IntArray) -> "SeenRows":
+        values = tf.gather(self.values, columns, axis=1)  # these may be tensors of a graph
+        groups, group = np.unique(self.group[columns], return_inverse=True)
+        return SeenRows(values, tf.gather(self.seen, groups), group, self.counts[columns])
 
     @property
     def group_sizes(self) -> FloatArray:
         """Columns of each group, `[G]`."""
         return np.bincount(self.group, minlength=self.seen.shape[0]).astype(np.float64)
+
+
+def columns_of_views(view: IntArray | None) -> list[Any]:
+    """Return what chooses the columns of each view.
+
+    Args:
+        view: View of each column, `[D]`; None for one view of all columns.
+
+    Example:
+        >>> [columns.tolist() for columns in columns_of_views(np.array([0, 1, 0]))]
+        [[0, 2], [1]]
+    """
+    if view is None:
+        return [slice(None)]
+    return [np.flatnonzero(view == v) for v in range(int(view.max()) + 1)]
 
 
 def equal_patterns(is_seen: npt.NDArray[np.bool_]) -> tuple[FloatArray, IntArray]:
@@ -75,11 +102,12 @@ def column_groups(is_seen: npt.NDArray[np.bool_], most: int) -> IntArray:
     return np.unique(level, return_inverse=True)[1].reshape(-1)
 
 
-def seen_rows(standardised: npt.NDArray[Any]) -> SeenRows:
+def seen_rows(standardised: npt.NDArray[Any], view: IntArray | None = None) -> SeenRows:
     """Return rows in which NaN means missing as the bounds want them.
 
     Args:
         standardised: Rows `[N, D]`; NaN where a value is missing.
+        view: View of each column, `[D]`; None where there is one.
 
     Example:
         >>> rows = seen_rows(np.array([[1.0, 2.0, 3.0], [np.nan, 1.0, 0.0]]))
@@ -89,4 +117,4 @@ def seen_rows(standardised: npt.NDArray[Any]) -> SeenRows:
     is_seen = ~np.isnan(standardised)
     patterns, group = equal_patterns(is_seen.T)
     values = np.where(is_seen, standardised, 0.0).astype(np.float64)
-    return SeenRows(values, patterns, group, is_seen.sum(axis=0).astype(np.float64))
+    return SeenRows(values, patterns, group, is_seen.sum(axis=0).astype(np.float64), view)

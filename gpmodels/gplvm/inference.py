@@ -93,17 +93,24 @@ class Starts(NamedTuple):
     variance: FloatArray
     expected: FloatArray
 
-    def nearest(self, standardised: FloatArray, count: int) -> IntArray:
-        """Return the training rows nearest in the seen columns, `[N, count]`, the nearest first."""
+    def nearest(self, standardised: FloatArray, count: int, noise: FloatArray) -> IntArray:
+        """Return the training rows nearest in the seen columns, `[N, count]`, the nearest first.
+
+        Args:
+            standardised: Rows `[N, D]`; NaN where a value is missing.
+            count: How many of each row.
+            noise: σ² of each column, in units of which squared distances count, `[D]`.
+        """
         count = min(count, len(self.mean))
         is_seen = ~np.isnan(standardised)
         values = np.where(is_seen, standardised, 0.0)
         found = []
-        squares = (self.expected**2).T
+        weight = noise[0] / noise
+        squares = (weight * self.expected**2).T
         block = max(4_000_000 // len(self.mean), 16)
         for start in range(0, len(values), block):
             rows = slice(start, start + block)
-            distance = is_seen[rows] @ squares - 2.0 * values[rows] @ self.expected.T
+            distance = is_seen[rows] @ squares - 2.0 * (weight * values[rows]) @ self.expected.T
             index = np.argpartition(distance, count - 1, axis=1)[:, :count]
             order = np.argsort(np.take_along_axis(distance, index, axis=1), axis=1, kind="stable")
             found.append(np.take_along_axis(index, order, axis=1))
@@ -132,7 +139,7 @@ def infer(
     parts = []
     for first in range(0, len(standardised), block):
         rows = standardised[first : first + block]
-        nearest = starts.nearest(rows, count)  # [N, K]
+        nearest = starts.nearest(rows, count, model.column_noise())  # [N, K]
         search = _Search(model, row_terms(model, rows))
         parts.append(search.run(starts.mean[nearest], starts.variance[nearest], max_iterations))
     return Positions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -171,7 +178,7 @@ class _Search:
 
     def __init__(self, model: HeldModel, terms: RowTerms) -> None:
         self._model, self._terms = model, terms
-        num_inducing, self._size = model.inducing.shape
+        *views, num_inducing, self._size = model.inducing.shape
         self._block = max(BLOCK_VALUES // (num_inducing * (num_inducing + 1) // 2), 16)
         kernel = model.kernel
         self._kernel = {name: value for name, value in kernel._asdict().items() if value is not None}
@@ -181,6 +188,7 @@ class _Search:
             num_inducing,
             self._size,
             is_point=model.is_point,
+            views=tuple(views),
         )
 
     def run(self, mean: FloatArray, variance: FloatArray, max_iterations: int) -> Positions:
@@ -228,7 +236,7 @@ class _Search:
         least, largest = LOG_VARIANCE_RANGE
         infinite = np.full(self._size, np.inf)
         if self._model.is_point:
-            start, inverse = mean, np.full_like(mean, self._model.noise_variance)
+            start, inverse = mean, np.full_like(mean, np.min(self._model.noise_variance))
             lower, upper = -infinite, infinite
         else:
             # s is the inverse curvature along x at a row's best q(x), and ½ the curvature along log s.
@@ -254,7 +262,9 @@ class _Search:
         for start in range(0, len(row), self._block):
             part = slice(start, start + self._block)
             chosen = self._terms.subset(row[part])
-            quadratic = chosen.quadratic if len(chosen.quadratic) == 1 else chosen.quadratic[chosen.pattern]
+            quadratic = chosen.quadratic
+            if quadratic.shape[-2] > 1:
+                quadratic = quadratic[..., chosen.pattern, :]
             bounds, gradient = self._function(
                 self._kernel, self._inducing, position[part], chosen.linear, quadratic, chosen.precision
             )

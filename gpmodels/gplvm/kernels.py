@@ -32,6 +32,8 @@ LEAST_BLOCK = 16
 class LatentKernel(NamedTuple):
     """A kernel with the values of its hyper-parameters: RBF, linear, or the sum of both.
 
+    Kernels of several views are one, whose values have views as first axis.
+
     Attributes:
         variance: κ of the RBF part, a scalar; None where there is no such part.
         lengthscales: ℓ of the RBF part, `[Q]`.
@@ -42,11 +44,15 @@ class LatentKernel(NamedTuple):
     lengthscales: Any = None
     weights: Any = None
 
+    def of_view(self, view: int) -> "LatentKernel":
+        """Return the kernel of one of several views."""
+        return LatentKernel(*(None if part is None else part[view] for part in self))
+
     def relevance(self) -> tf.Tensor:
         """Return what a squared difference in each dimension counts for, 1/ℓ² times κ plus w, `[Q]`."""
         parts = []
         if self.lengthscales is not None:
-            parts.append(self.variance / tf.square(self.lengthscales))
+            parts.append(tf.expand_dims(self.variance, -1) / tf.square(self.lengthscales))
         if self.weights is not None:
             parts.append(self.weights)
         return tf.add_n(parts)

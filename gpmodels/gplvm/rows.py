@@ -9,15 +9,17 @@ while q(x) moves.
 """
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.gplvm.bounds import JITTER, InducingPosterior
-from gpmodels.gplvm.data import FloatArray, IntArray, equal_patterns
+from gpmodels.gplvm.data import FloatArray, IntArray, columns_of_views, equal_patterns
 from gpmodels.gplvm.kernels import LatentKernel, covariance, row_psi
 from gpmodels.units.numerics import inverse_cholesky
 from gpmodels.units.psi_statistics import pack_inner, pairs, unpack_pairs
@@ -26,6 +28,8 @@ from gpmodels.units.psi_statistics import pack_inner, pairs, unpack_pairs
 class HeldModel(NamedTuple):
     """A trained model whose q(u) stays, as arrays.
 
+    Of several views kernel, inducing inputs and noise have views as first axis, and a group lies in one view.
+
     Attributes:
         kernel: κ.
         inducing: Z, `[M, Q]`.
@@ -33,14 +37,39 @@ class HeldModel(NamedTuple):
         posterior: q(v).
         group: Group of each column, `[D]`.
         is_point: Whether q(x) is a point.
+        view: View of each column, `[D]`; None where there is one.
     """
 
     kernel: LatentKernel
     inducing: FloatArray
-    noise_variance: float
+    noise_variance: Any
     posterior: InducingPosterior
     group: IntArray
     is_point: bool
+    view: IntArray | None = None
+
+    def views(self) -> "list[HeldModel]":
+        """Return the model of each view, of its columns alone."""
+        if self.view is None:
+            return [self]
+        return [self._of_view(v, columns) for v, columns in enumerate(columns_of_views(self.view))]
+
+    def _of_view(self, view: int, columns: IntArray) -> "HeldModel":
+        groups, group = np.unique(self.group[columns], return_inverse=True)
+        mean = tf.gather(self.posterior.mean, columns, axis=1)
+        return self._replace(
+            kernel=self.kernel.of_view(view),
+            inducing=self.inducing[view],
+            noise_variance=float(self.noise_variance[view]),
+            posterior=InducingPosterior(mean, tf.gather(self.posterior.covariance, groups)),
+            group=group,
+            view=None,
+        )
+
+    def column_noise(self) -> FloatArray:
+        """Return σ² of each column, `[D]`."""
+        noise = np.asarray(self.noise_variance)
+        return np.full(len(self.group), noise) if self.view is None else noise[self.view]
 
     def root(self) -> tf.Tensor:
         """Return G, `[M, M]`."""
@@ -49,8 +78,45 @@ class HeldModel(NamedTuple):
         )
 
 
+def joined_views(parts: Sequence[HeldModel], view: IntArray) -> HeldModel:
+    """Return one model of several views, what `HeldModel.views` takes apart.
+
+    Args:
+        parts: Model of each view.
+        view: View of each column, `[D]`.
+    """
+    kernels = zip(*(part.kernel for part in parts), strict=True)
+    offsets = np.cumsum([0, *(len(part.posterior.covariance) for part in parts)])
+    groups = [part.group + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
+    means = in_columns([np.asarray(part.posterior.mean) for part in parts], view)
+    return HeldModel(
+        kernel=LatentKernel(*(None if each[0] is None else tf.stack(each) for each in kernels)),
+        inducing=np.stack([part.inducing for part in parts]),
+        noise_variance=np.array([part.noise_variance for part in parts]),
+        posterior=InducingPosterior(
+            tf.constant(means), tf.concat([part.posterior.covariance for part in parts], axis=0)
+        ),
+        group=in_columns(groups, view),
+        is_point=parts[0].is_point,
+        view=view,
+    )
+
+
+def in_columns(parts: Sequence[npt.NDArray[Any]], view: IntArray) -> npt.NDArray[Any]:
+    """Return values for the columns of each view, `[..., D_v]`, in the order of the columns, `[..., D]`.
+
+    Example:
+        >>> in_columns([np.array([1, 2]), np.array([3])], np.array([0, 1, 0])).tolist()
+        [1, 3, 2]
+    """
+    order = np.argsort(view, kind="stable")
+    return np.concatenate(parts, axis=-1)[..., np.argsort(order)]
+
+
 class RowTerms(NamedTuple):
     """What the bounds of some rows are made of, apart from Ψ and the KL.
+
+    Of several views `linear`, `quadratic` and `precision` have views as first axis.
 
     Attributes:
         linear: β Σ_d o_nd y_nd α_d, `[N, M]`.
@@ -69,10 +135,10 @@ class RowTerms(NamedTuple):
     def subset(self, index: IntArray) -> "RowTerms":
         """Return the terms of some of the rows."""
         return RowTerms(
-            self.linear[index],
+            self.linear[..., index, :],
             self.quadratic,
             self.pattern[index],
-            self.precision[index],
+            self.precision[..., index],
             self.constant[index],
         )
 
@@ -87,6 +153,23 @@ def row_terms(model: HeldModel, standardised: FloatArray) -> RowTerms:
     is_seen = ~np.isnan(standardised)
     values = np.where(is_seen, standardised, 0.0)
     patterns, pattern = equal_patterns(is_seen)
+    terms = [
+        _terms_of_view(view, is_seen[:, columns], values[:, columns], patterns[:, columns], pattern)
+        for view, columns in zip(model.views(), columns_of_views(model.view), strict=True)
+    ]
+    if model.view is None:
+        return terms[0]
+    linear, quadratic, _, precision, constant = (np.stack(part) for part in zip(*terms, strict=True))
+    return RowTerms(linear, quadratic, pattern, precision, constant.sum(axis=0))
+
+
+def _terms_of_view(
+    model: HeldModel,
+    is_seen: npt.NDArray[np.bool_],
+    values: FloatArray,
+    patterns: FloatArray,
+    pattern: IntArray,
+) -> RowTerms:
     beta = 1.0 / model.noise_variance
     root = model.root()
     alpha = tf.matmul(root, model.posterior.mean, transpose_a=True).numpy()
@@ -115,10 +198,10 @@ def _summed_forms(model: HeldModel, root: tf.Tensor, patterns: FloatArray) -> Fl
 @check_shapes(
     "mean: [N, Q]",
     "log_variance: [N, Q]",
-    "inducing: [M, Q]",
-    "linear: [N, M]",
-    "quadratic: [any, P]",
-    "precision: [N]",
+    "inducing: [views..., M, Q]",
+    "linear: [views..., N, M]",
+    "quadratic: [views..., any, P]",
+    "precision: [views..., N]",
     "return: [N]",
 )
 def row_bounds(
@@ -142,9 +225,19 @@ def row_bounds(
         precision: See `RowTerms`.
     """
     variance = tf.zeros_like(mean) if log_variance is None else tf.exp(log_variance)
-    psi = row_psi(kernel, mean, variance, inducing)
-    bound = tf.reduce_sum(psi.psi1 * linear, axis=1) - 0.5 * precision * psi.psi0
-    bound -= 0.5 * tf.reduce_sum(psi.psi2 * quadratic, axis=1)
+
+    def expected(*view: Any) -> tf.Tensor:
+        own_kernel, own_inducing, own_linear, own_quadratic, own_precision = view
+        psi = row_psi(own_kernel, mean, variance, own_inducing)
+        bound = tf.reduce_sum(psi.psi1 * own_linear, axis=1) - 0.5 * own_precision * psi.psi0
+        return bound - 0.5 * tf.reduce_sum(psi.psi2 * own_quadratic, axis=1)
+
+    parts = (inducing, linear, quadratic, precision)
+    if inducing.shape.rank == 2:
+        bound = expected(kernel, *parts)
+    else:
+        views = range(inducing.shape[0])
+        bound = tf.add_n([expected(kernel.of_view(v), *(part[v] for part in parts)) for v in views])
     if log_variance is None:
         return bound - 0.5 * tf.reduce_sum(tf.square(mean) + math.log(2.0 * math.pi), axis=1)
     return bound - 0.5 * tf.reduce_sum(tf.square(mean) + variance - log_variance - 1.0, axis=1)
@@ -152,7 +245,12 @@ def row_bounds(
 
 @cache
 def bounds_with_gradient(
-    kernel_parts: tuple[bool, bool], num_inducing: int, num_dimensions: int, *, is_point: bool
+    kernel_parts: tuple[bool, bool],
+    num_inducing: int,
+    num_dimensions: int,
+    *,
+    is_point: bool,
+    views: tuple[int, ...] = (),
 ) -> Any:
     """Return a compiled function of positions and terms that gives bounds `[N]` and gradients `[N, n]`.
 
@@ -161,6 +259,7 @@ def bounds_with_gradient(
         num_inducing: M.
         num_dimensions: Q.
         is_point: Whether the position is a point: n = Q, else n = 2Q, the means and log variances.
+        views: Number of views where there are several, the first axis of terms and hyper-parameters.
     """
     has_rbf, has_linear = kernel_parts
     width = num_dimensions if is_point else 2 * num_dimensions
@@ -170,9 +269,9 @@ def bounds_with_gradient(
 
     of_kernel: dict[str, tf.TensorSpec] = {}
     if has_rbf:
-        of_kernel |= {"variance": matrix(), "lengthscales": matrix(num_dimensions)}
+        of_kernel |= {"variance": matrix(*views), "lengthscales": matrix(*views, num_dimensions)}
     if has_linear:
-        of_kernel |= {"weights": matrix(num_dimensions)}
+        of_kernel |= {"weights": matrix(*views, num_dimensions)}
 
     def function(
         kernel: dict[str, tf.Tensor],
@@ -194,11 +293,11 @@ def bounds_with_gradient(
     pairs_of = num_inducing * (num_inducing + 1) // 2
     signature = (
         of_kernel,
-        matrix(num_inducing, num_dimensions),
+        matrix(*views, num_inducing, num_dimensions),
         matrix(None, width),
-        matrix(None, num_inducing),
-        matrix(None, pairs_of),
-        matrix(None),
+        matrix(*views, None, num_inducing),
+        matrix(*views, None, pairs_of),
+        matrix(*views, None),
     )
     return tf.function(function, input_signature=signature)
 
@@ -223,6 +322,9 @@ def reconstruct(model: HeldModel, mean: FloatArray, variance: FloatArray) -> Rec
         mean: μ of q(x), `[N, Q]`.
         variance: s, `[N, Q]`, zero for points.
     """
+    if model.view is not None:
+        parts = zip(*(reconstruct(view, mean, variance) for view in model.views()), strict=True)
+        return Reconstruction(*(in_columns(part, model.view) for part in parts))
     root = model.root()
     alpha = tf.matmul(root, model.posterior.mean, transpose_a=True)
     num_columns = alpha.shape[1]
@@ -246,6 +348,8 @@ def reconstruct(model: HeldModel, mean: FloatArray, variance: FloatArray) -> Rec
 
 def expected_values(model: HeldModel, mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Return the means of `reconstruct` alone, which need no Ψ2 of the columns, `[N, D]`."""
+    if model.view is not None:
+        return in_columns([expected_values(view, mean, variance) for view in model.views()], model.view)
     alpha = tf.matmul(model.root(), model.posterior.mean, transpose_a=True)
     blocks = []
     for start in range(0, len(mean), 2048):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpmodels.gplvm.data import FloatArray
+from gpmodels.gplvm.data import FloatArray, IntArray, columns_of_views
 
 START_VARIANCE = 0.5
 """s of every q(x_n) at the start."""
@@ -32,13 +32,15 @@ class Scaling(NamedTuple):
         return values * self.deviation + self.mean
 
 
-def scaling_of(x: npt.NDArray[Any], scale: str | None) -> Scaling:
+def scaling_of(x: npt.NDArray[Any], scale: str | None, view: IntArray | None = None) -> Scaling:
     """Return the scaling of rows in which NaN means missing.
 
     Args:
         x: Rows, `[N, D]`; no column is all NaN.
-        scale: `"common"` for one deviation of all columns, which leaves columns that hardly vary (the black
-            margin of a picture) as small as they are; `"columns"` for one of each; None to centre only.
+        scale: `"common"` for one deviation of all columns of a view, which leaves columns that hardly vary
+            (the black margin of a picture) as small as they are; `"columns"` for one of each; None to centre
+            only.
+        view: View of each column, `[D]`; None where there is one.
 
     Example:
         >>> scaling_of(np.array([[0.0, 5.0], [2.0, 5.0]]), "columns").deviation.tolist()
@@ -49,7 +51,9 @@ def scaling_of(x: npt.NDArray[Any], scale: str | None) -> Scaling:
     if scale == "columns":
         deviation = np.sqrt(np.nanmean(squares, axis=0))
     elif scale == "common":
-        deviation = np.full(x.shape[1], np.sqrt(np.nanmean(squares)))
+        deviation = np.empty(x.shape[1])
+        for columns in columns_of_views(view):
+            deviation[columns] = np.sqrt(np.nanmean(squares[:, columns]))
     else:
         deviation = np.ones(x.shape[1])
     # The deviation of a constant column is rounding of its mean at most, in whatever unit.
@@ -57,7 +61,9 @@ def scaling_of(x: npt.NDArray[Any], scale: str | None) -> Scaling:
     return Scaling(mean, np.where(constant, 1.0, deviation))
 
 
-def principal_scores(standardised: FloatArray, num_dimensions: int, rng: np.random.Generator) -> FloatArray:
+def principal_scores(
+    standardised: FloatArray, num_dimensions: int, rng: np.random.Generator, view: IntArray | None = None
+) -> FloatArray:
     """Return whitened scores of the rows on their principal components, `[N, Q]`.
 
     Missing values are filled by the components themselves, in a few rounds from the columns' means. Where the
@@ -67,7 +73,11 @@ def principal_scores(standardised: FloatArray, num_dimensions: int, rng: np.rand
         standardised: Rows `[N, D]`, centred; NaN where a value is missing.
         num_dimensions: Q.
         rng: Source of those random numbers.
+        view: View of each column, `[D]`; views are brought to one sum of squares. None where there is one.
     """
+    if view is not None:
+        squares = np.bincount(view, np.nansum(standardised**2, axis=0))
+        standardised = standardised / np.sqrt(np.maximum(squares, 1e-300))[view]
     is_seen = ~np.isnan(standardised)
     complete = bool(is_seen.all())
     filled = np.where(is_seen, standardised, 0.0)

@@ -10,10 +10,10 @@ import scipy.optimize
 import tensorflow as tf
 from threadpoolctl import threadpool_limits
 
-from gpmodels.gplvm.bounds import best_inducing_posterior, latent_collapsed_bound
-from gpmodels.gplvm.data import FloatArray, SeenRows
+from gpmodels.gplvm.bounds import best_inducing_posterior, latent_collapsed_bound, prior_cost
+from gpmodels.gplvm.data import FloatArray, IntArray, SeenRows, columns_of_views
 from gpmodels.gplvm.kernels import LatentKernel
-from gpmodels.gplvm.rows import HeldModel
+from gpmodels.gplvm.rows import HeldModel, joined_views
 from gpmodels.gplvm.start import START_VARIANCE, principal_scores
 
 START_NOISE = 0.01
@@ -47,6 +47,8 @@ LOG_RANGES = {
 class Parameters(NamedTuple):
     """What is optimised, as arrays; None where a model has no such part.
 
+    Of several views all but the positions have views as first axis.
+
     Attributes:
         mean: μ of q(x), `[N, Q]`.
         log_variances: log s, `[N, Q]`; None for points.
@@ -77,13 +79,41 @@ class Parameters(NamedTuple):
         """Return Z; for a linear kernel the identity, which makes the bound exact."""
         return tf.eye(self.mean.shape[1], dtype=tf.float64) if self.inducing is None else self.inducing
 
+    def variance(self) -> tf.Tensor | None:
+        """Return s, or None for points."""
+        return None if self.log_variances is None else tf.exp(self.log_variances)
+
+    def views(self) -> "list[Parameters]":
+        """Return the parameters of each view, all with the same positions."""
+        if len(self.log_noise.shape) == 0:
+            return [self]
+        of_views = {n: v for n, v in self.present().items() if n not in ("mean", "log_variances")}
+        return [
+            self._replace(**{name: value[v] for name, value in of_views.items()})
+            for v in range(self.log_noise.shape[0])
+        ]
+
     def bound(self, rows: SeenRows, *, prior: bool = True) -> tf.Tensor:
-        """Return the collapsed bound, nats; see `gpmodels.gplvm.bounds.latent_collapsed_bound`."""
-        variance = None if self.log_variances is None else tf.exp(self.log_variances)
-        noise = tf.exp(self.log_noise)
-        return latent_collapsed_bound(
-            self.kernel(), self.mean, variance, self.inducing_inputs(), noise, rows, prior=prior
+        """Return the collapsed bound, nats: the sum of the views' bounds, and the prior of the positions once.
+
+        See `gpmodels.gplvm.bounds.latent_collapsed_bound`.
+        """
+        variance = self.variance()
+        bound = tf.add_n(
+            [
+                latent_collapsed_bound(
+                    view.kernel(),
+                    view.mean,
+                    variance,
+                    view.inducing_inputs(),
+                    tf.exp(view.log_noise),
+                    seen,
+                    prior=False,
+                )
+                for view, seen in zip(self.views(), rows.views(), strict=True)
+            ]
         )
+        return bound - prior_cost(self.mean, variance) if prior else bound
 
     def present(self) -> dict[str, Any]:
         """Return the parts that the model has, by name."""
@@ -122,6 +152,7 @@ def latent_start_parameters(
     kernel: str,
     is_point: bool,
     rng: np.random.Generator,
+    view: IntArray | None = None,
 ) -> Parameters:
     """Return where training starts.
 
@@ -132,19 +163,26 @@ def latent_start_parameters(
         kernel: One of `gpmodels.gplvm.kernels.KERNELS`.
         is_point: Whether q(x) is a point.
         rng: Chooses the rows that inducing inputs start from.
+        view: View of each column, `[D]`; None where there is one.
     """
-    mean = principal_scores(standardised, num_dimensions, rng)
+    mean = principal_scores(standardised, num_dimensions, rng, view)
     chosen = np.sort(rng.choice(len(mean), num_inducing, replace=False))
-    total = max(float(np.nanvar(standardised)), 1e-6)
+    totals = [max(float(np.nanvar(standardised[:, columns])), 1e-6) for columns in columns_of_views(view)]
+    total = np.array(totals[0] if view is None else totals)  # a scalar, or [V]
     has_rbf, has_linear = "rbf" in kernel, "linear" in kernel
+
+    def for_views(value: Any) -> FloatArray:
+        return np.broadcast_to(value, (*total.shape, *value.shape)).copy()
+
+    of_dimensions = np.ones(num_dimensions)
     return Parameters(
         mean=mean,
         log_variances=None if is_point else np.full(mean.shape, np.log(START_VARIANCE)),
-        inducing=mean[chosen] if has_rbf else None,
-        log_lengthscales=np.zeros(num_dimensions) if has_rbf else None,
-        log_kernel_variance=np.array(np.log(total)) if has_rbf else None,
-        log_weights=np.full(num_dimensions, np.log(total / num_dimensions)) if has_linear else None,
-        log_noise=np.array(np.log(START_NOISE * total)),
+        inducing=for_views(mean[chosen]) if has_rbf else None,
+        log_lengthscales=for_views(np.zeros(num_dimensions)) if has_rbf else None,
+        log_kernel_variance=np.log(total) if has_rbf else None,
+        log_weights=np.log(total / num_dimensions)[..., None] * of_dimensions if has_linear else None,
+        log_noise=np.log(START_NOISE * total),
     )
 
 
@@ -226,7 +264,8 @@ def maximise(
             continue
         low, high = start.ranges()
         if holds_noise:
-            low[-1] = high[-1] = flat[-1]
+            noises = slice(-np.size(start.log_noise), None)
+            low[noises] = high[noises] = flat[noises]
         # L-BFGS itself has little to compute; BLAS threads that wait for each other take most of the time.
         with threadpool_limits(limits=1, user_api="blas"):
             flat = _lbfgs(objective, flat, low, high, count, tolerance, start, iteration_done)
@@ -278,7 +317,10 @@ def held_model(parameters: Parameters, rows: SeenRows) -> HeldModel:
         parameters: Trained.
         rows: Y.
     """
-    variance = None if parameters.log_variances is None else tf.exp(parameters.log_variances)
+    if rows.view is not None:
+        parts = zip(parameters.views(), rows.views(), strict=True)
+        return joined_views([held_model(*part) for part in parts], rows.view)
+    variance = parameters.variance()
     kernel, inducing = parameters.kernel(), tf.convert_to_tensor(parameters.inducing_inputs())
     noise = tf.exp(parameters.log_noise)
     posterior = best_inducing_posterior(kernel, tf.constant(parameters.mean), variance, inducing, noise, rows)

@@ -29,7 +29,8 @@ def variance_factors(
 ) -> FloatArray:
     """Return what the variance of a filled value of each column is to be multiplied by, `[D]`.
 
-    Half of the values of at most 500 rows, fewer of many columns, are hidden, and the rows filled. The factor
+    Half of the values of at most 500 rows, fewer of many columns, are hidden, or one of several views of each
+    row, and the rows filled. The factor
     is the ratio of squared errors to variances of a column, drawn towards that of all columns where little
     was hidden. Where all ratios together are below 1 they are raised to it: values hidden here and there are
     easier to fill than whole parts.
@@ -43,7 +44,11 @@ def variance_factors(
     most = min(MAX_ROWS, max(MAX_VALUES // standardised.shape[1], 50))
     chosen = np.sort(rng.permutation(len(standardised))[:most])
     rows = standardised[chosen]
-    hidden = ~np.isnan(rows) & (rng.random(rows.shape) < HIDDEN)
+    if model.view is None:
+        chosen_values = rng.random(rows.shape) < HIDDEN
+    else:
+        chosen_values = model.view == rng.integers(len(model.inducing), size=(len(rows), 1))
+    hidden = ~np.isnan(rows) & chosen_values
     hidden[np.isnan(np.where(hidden, np.nan, rows)).all(axis=1)] = False  # a row keeps something to see
     if not hidden.any():
         return np.ones(rows.shape[1])

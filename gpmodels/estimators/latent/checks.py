@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from gpmodels.gplvm.data import FloatArray
+from gpmodels.gplvm.data import FloatArray, IntArray
 from gpmodels.gplvm.kernels import KERNELS
 from gpmodels.gplvm.start import Scaling
 from gpmodels.units.counts import is_count
+from gpmodels.units.views import normalised_views
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "posterior": ("gaussian", "map"),
@@ -61,6 +62,37 @@ def check_settings(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
             f"n_features = {num_columns}; a map has at most as many dimensions as the smaller of the two. "
             f"Pass num_dimensions={min(num_rows, num_columns)} or less."
         )
+
+
+def checked_views(estimator: BaseEstimator, num_columns: int) -> IntArray | None:
+    """Return the view of each column, `[D]`, or None where there is one view.
+
+    Raises:
+        ValueError: The views are no parts of the columns, or are to be trained by mini-batches.
+    """
+    if estimator.views is None:
+        return None
+    views = normalised_views(estimator.views)
+    counts = np.bincount(np.concatenate(views), minlength=num_columns)
+    if len(counts) > num_columns:
+        raise ValueError(f"views name column {len(counts) - 1}, but X has {num_columns} columns, from 0.")
+    if (counts != 1).any():
+        column = int(np.argmax(counts != 1))
+        raise ValueError(
+            f"Each column of X must be in one view, but column {column} is in {counts[column]} of them. "
+            "Add it to a view, or drop it from X or from all views but one."
+        )
+    if len(views) == 1:
+        return None
+    if estimator.optimizer == "adam":
+        raise ValueError(
+            f'optimizer is "adam", but mini-batches train one view, and there are {len(views)}. Choose '
+            'optimizer="auto" or "lbfgs", which take all rows at once; give fewer rows where that takes too long.'
+        )
+    of_columns = np.empty(num_columns, np.intp)
+    for v, columns in enumerate(views):
+        of_columns[list(columns)] = v
+    return of_columns
 
 
 def checked_latent_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> FloatArray:

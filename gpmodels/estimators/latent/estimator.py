@@ -1,6 +1,6 @@
 """Bayesian GPLVM: a map of the rows, what is odd among them, and what is missing in them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -21,11 +21,12 @@ from gpmodels.estimators.latent.checks import (
     checked_latent_rows,
     checked_positions,
     checked_standardised,
+    checked_views,
 )
 from gpmodels.estimators.latent.files import restored_gplvm, stored_gplvm
-from gpmodels.estimators.latent.fit import Fitted, fit_rows, relevance_of
+from gpmodels.estimators.latent.fit import Fitted, fit_rows, relevance_of, shares_in_views
 from gpmodels.gplvm.bounds import InducingPosterior
-from gpmodels.gplvm.data import FloatArray
+from gpmodels.gplvm.data import FloatArray, columns_of_views
 from gpmodels.gplvm.inference import Positions, Starts, completed_moments, infer
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.rows import HeldModel, expected_values, reconstruct
@@ -43,6 +44,9 @@ DEFAULT_INDUCING = (25, 100)
 MAX_LISTED = 20
 """Most dimensions in a summary."""
 
+USED = 0.05
+"""Share of a view's most relevant dimension from which on the view uses a dimension."""
+
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEstimator):
@@ -52,6 +56,11 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
     there. Dimensions that the data do not need switch themselves off (`relevance_`). NaN means a missing
     value, in `fit`, `transform`, `score_samples` and `complete`. A file of `save` holds the positions of the
     training rows, not the rows.
+
+    Columns of several kinds are `views`: each has a kernel, with relevances of its own, inducing inputs and a
+    noise, so that some dimensions are shared and others private (`view_relevance_`, `dimension_views`). A row
+    may lack whole views; `complete` predicts them from the others. Labels are a view of one column for each
+    class.
 
     Args:
         num_dimensions: Q, latent dimensions to begin with; at most the rows and the columns.
@@ -64,8 +73,10 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
         scale: Centred columns are divided by `"common"`, one deviation of all values, which leaves columns
             that hardly vary as quiet as they are (pixels of a margin); `"columns"`, each by its own, for
             columns in different units; None, not at all.
+        views: Columns of each view, column indices or a slice for each; each column is in one view. None
+            makes all columns one view.
         optimizer: `"lbfgs"` on all rows, `"adam"` on mini-batches, or `"auto"`: mini-batches above 10,000
-            rows.
+            rows of one view.
         max_iterations: Iterations of L-BFGS or Adam; None takes 1000 or 3000. Where L-BFGS ends with all rows
             at one position it starts once more from longer lengthscales, with as many again.
         learning_rate: Learning rate of Adam, at the start of its cosine schedule.
@@ -79,7 +90,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
         embedding_: Positions of the training rows, `[N, Q]`, dimensions in the order of their relevance.
         embedding_std_: Standard deviations of the positions, `[N, Q]`.
         relevance_: Share of each dimension in what the kernel sees vary, of sum 1, falling, `[Q]`; all 0
-            where every row lies at one position, since nothing was learned.
+            where every row lies at one position, since nothing was learned. Of several views, the mean.
+        view_relevance_: The same for each view, `[V, Q]`; all 0 where a view sees no dimension.
         noise_deviation_: Standard deviation of the noise of each column in its own units, `[D]`.
         variance_factor_: What variances of filled values are multiplied by in `complete`, `[D]`.
         n_iter_: Iterations done, those of a second start included: up to twice `max_iterations`.
@@ -88,7 +100,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
         weights_: What was learned, arrays by name.
 
     Source:
-        Titsias and Lawrence (2010); Lawrence (2005) for `"map"`. Departures are in docs/theory.md.
+        Titsias and Lawrence (2010); Lawrence (2005) for `"map"`; Damianou, Ek, Titsias and Lawrence (2012)
+        for several views. Departures are in docs/theory.md.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -109,6 +122,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
     posterior: str = "gaussian"
     kernel: str = "rbf"
     scale: str | None = "common"
+    views: Sequence[Sequence[int] | slice] | None = None
     optimizer: str = "auto"
     max_iterations: int | None = None
     learning_rate: float = 0.01
@@ -140,21 +154,24 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
 
         Args:
             X: Rows `[N, D]`; NaN where a value is missing.
-            y: Not used.
+            y: Not used. For a map that knows labels, give them as a view: a column of 0 and 1 for each class,
+                NaN in rows without a label.
             callback: Called with the estimator and the iteration every ten iterations; the estimator can
                 transform at that moment.
 
         Raises:
-            ValueError: A parameter is out of range, X holds infinity or numbers too large to compute with, or
-                a row or column of X is all NaN.
+            ValueError: A parameter is out of range, a column is not in one of the views, X holds infinity or
+                numbers too large to compute with, or a row or column of X is all NaN.
         """
         x = checked_latent_rows(self, X, reset=True)
         check_settings(self, x.shape)
+        view = checked_views(self, x.shape[1])
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in the next line
-            self.scaling_: Scaling = scaling_of(x, self.scale)
+            self.scaling_: Scaling = scaling_of(x, self.scale, view)
         standardised = self._standardised(x)
-        full_batch = self.optimizer == "lbfgs" or (self.optimizer == "auto" and len(x) <= FULL_BATCH_ROWS)
+        takes_all = view is not None or len(x) <= FULL_BATCH_ROWS
+        full_batch = self.optimizer == "lbfgs" or (self.optimizer == "auto" and takes_all)
         total = self.max_iterations or (FULL_BATCH_ITERATIONS if full_batch else ADAM_ITERATIONS)
         latest: list[Callable[[], Fitted]] = []
         with FitMonitor(
@@ -180,6 +197,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
                 max_iterations=total,
                 rng=rng,
                 iteration_done=iteration_done,
+                view=view,
             )
         self._publish(fitted)
         self.learning_curve_: list[CurvePoint] = monitor.curve
@@ -272,37 +290,67 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
     def summary(self) -> str:
         """Return a table of what was learned: relevance and spread of each dimension, and the noise."""
         check_is_fitted(self)
-        weights = self.weights_
+        weights, model = self.weights_, self._model()
+        views = () if model.view is None else range(len(model.inducing))
         header = ["dimension", "relevance", "spread", "median deviation"]
-        rows = [[*header, *(["lengthscale"] if "kernel_lengthscales" in weights else [])]]
+        header += [f"in view {v}" for v in views] + (["used by views"] if views else [])
+        has_lengthscales = "kernel_lengthscales" in weights and not views
+        rows = [[*header, *(["lengthscale"] if has_lengthscales else [])]]
+        users = self.dimension_views()
         for q in range(min(len(self.relevance_), MAX_LISTED)):
             spread, deviation = self.embedding_[:, q].std(), np.median(self.embedding_std_[:, q])
             row = [str(q), f"{self.relevance_[q]:.1%}", f"{spread:.3g}", f"{deviation:.3g}"]
-            if "kernel_lengthscales" in weights:
+            if views:
+                row += [f"{share:.1%}" for share in self.view_relevance_[:, q]]
+                row.append(", ".join(map(str, users[q])) or "none")
+            if has_lengthscales:
                 row.append(f"{weights['kernel_lengthscales'][q]:.3g}")
             rows.append(row)
         hidden = len(self.relevance_) - len(rows) + 1
         bound = self.learning_curve_[-1].bound_per_point if self.learning_curve_ else float("nan")
-        num_inducing = len(weights["inducing_inputs"])
+        num_inducing = model.inducing.shape[-2]
         kind = "objective" if self._is_point else "bound"
-        signal = np.var(self._expected(), axis=0).mean() / float(weights["noise_variance"])
+        variances = np.var(self._expected(), axis=0)
+        signals = [
+            f"{variances[columns].mean() / noise:.3g}"
+            for columns, noise in zip(
+                columns_of_views(model.view), np.atleast_1d(model.noise_variance), strict=True
+            )
+        ]
         return "\n".join(
             [
                 f"{type(self).__name__}: {self.kernel} kernel, {num_inducing} inducing inputs",
                 f"{len(self.embedding_)} rows, {self.n_features_in_} columns",
                 f"{kind} {bound:.4f} nats per row after {self.n_iter_} iterations",
-                f"signal over noise {signal:.3g}",
+                f"signal over noise {', '.join(signals)}",
                 "",
                 *aligned(rows),
                 *([f"and {hidden} less relevant dimensions"] if hidden > 0 else []),
             ]
         )
 
+    def dimension_views(self, threshold: float = USED) -> list[tuple[int, ...]]:
+        """Return the views that use each dimension: several share it, one has it for itself, none needs it.
+
+        Args:
+            threshold: A view uses a dimension from this share of its own most relevant dimension on.
+        """
+        shares = self.view_relevance_
+        is_used = (shares > 0.0) & (shares >= threshold * shares.max(axis=1, keepdims=True))
+        return [tuple(np.flatnonzero(used).tolist()) for used in is_used.T]
+
+    @property
+    def view_relevance_(self) -> FloatArray:
+        """Share of each dimension in what each view's kernel sees vary, of sum 1 or all 0, `[V, Q]`."""
+        check_is_fitted(self)
+        model = self._model()
+        return shares_in_views(self.weights_["start_mean"], model.kernel, np.asarray(model.noise_variance))
+
     @property
     def noise_deviation_(self) -> FloatArray:
         """Standard deviation of the noise of each column in its own units, `[D]`."""
         check_is_fitted(self)
-        return np.sqrt(float(self.weights_["noise_variance"])) * self.scaling_.deviation
+        return np.sqrt(self._model().column_noise()) * self.scaling_.deviation
 
     def _publish(self, fitted: Fitted) -> None:
         """Take over what was learned."""
@@ -337,10 +385,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
         return HeldModel(
             kernel=LatentKernel(**kernel),
             inducing=weights["inducing_inputs"],
-            noise_variance=float(weights["noise_variance"]),
+            noise_variance=weights["noise_variance"]
+            if "column_view" in weights
+            else float(weights["noise_variance"]),
             posterior=InducingPosterior(tf.constant(weights["inducing_mean"]), covariance),
             group=weights["column_group"],
             is_point=self._is_point,
+            view=weights.get("column_view"),
         )
 
     def _expected(self) -> FloatArray:

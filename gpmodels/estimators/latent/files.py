@@ -25,7 +25,9 @@ def stored_gplvm(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any]],
         "learning_curve": curve_array(estimator.learning_curve_),
         **{f"weight_{name}": value for name, value in estimator.weights_.items()},
     }
-    arrays["weight_column_group"] = arrays["weight_column_group"].astype(np.int64)
+    for name in ("weight_column_group", "weight_column_view"):
+        if name in arrays:
+            arrays[name] = arrays[name].astype(np.int64)
     return arrays, {"iterations": estimator.n_iter_}
 
 

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from gpmodels.gplvm.data import FloatArray, column_groups, seen_rows
+from gpmodels.gplvm.data import FloatArray, IntArray, column_groups, seen_rows
 from gpmodels.gplvm.inference import Starts, infer
+from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.mini_batch import fit_mini_batches, most_groups, regrouped
 from gpmodels.gplvm.rows import HeldModel, expected_values
 from gpmodels.gplvm.training import Parameters, held_model, latent_start_parameters, maximise
@@ -52,6 +53,8 @@ class Fitted(NamedTuple):
             "start_mean": np.array(parameters.mean),
             "start_variance": variance,
         }
+        if model.view is not None:
+            weights["column_view"] = model.view
         for name, value in model.kernel._asdict().items():
             if value is not None:
                 weights[f"kernel_{name}"] = np.asarray(value)
@@ -61,7 +64,10 @@ class Fitted(NamedTuple):
         """Return entries for TensorBoard by tag."""
         shares = relevance_of(self.parameters)
         entries = {f"relevance/{q + 1}": float(share) for q, share in enumerate(np.sort(shares)[::-1])}
-        return {"noise_variance": float(np.exp(self.parameters.log_noise))} | entries
+        noises = np.exp(self.parameters.log_noise)
+        if not np.ndim(noises):
+            return {"noise_variance": float(noises)} | entries
+        return {f"noise_variance/{v}": float(noise) for v, noise in enumerate(noises)} | entries
 
 
 def relevance_of(parameters: Parameters) -> FloatArray:
@@ -69,22 +75,33 @@ def relevance_of(parameters: Parameters) -> FloatArray:
 
     Var_n[μ_nq] (κ/ℓ_q² + w_q): a dimension whose positions are all the same, as those that switched
     themselves off are, has none, whatever its lengthscale. Where every row lies at one position none has any.
+    Of several views it is the mean of the shares in the views that see anything.
     """
-    if _is_at_one_position(parameters):
-        return np.zeros(parameters.mean.shape[1])
-    share = _variances_seen(parameters)
-    return share / max(float(share.sum()), 1e-300)
+    shares = shares_in_views(parameters.mean, parameters.kernel(), np.exp(parameters.log_noise))
+    seeing = shares[shares.any(axis=1)]
+    return np.asarray(seeing.mean(axis=0)) if len(seeing) else np.zeros(shares.shape[1])
 
 
-def _variances_seen(parameters: Parameters) -> FloatArray:
-    return np.asarray(np.var(parameters.mean, axis=0) * parameters.kernel().relevance().numpy())
+def shares_in_views(mean: FloatArray, kernel: LatentKernel, noise: FloatArray) -> FloatArray:
+    """Return the share of each dimension in what each view's kernel sees vary, of sum 1 or all 0, `[V, Q]`.
+
+    Args:
+        mean: μ, `[N, Q]`.
+        kernel: Of one view or of several.
+        noise: σ² of each view; a view that sees less than a thousandth of it vary sees nothing.
+    """
+    variances = np.var(mean, axis=0)
+    seen = np.atleast_2d(variances * kernel.relevance().numpy())
+    sees = seen.max(axis=1) >= ALL_ALIKE * np.atleast_1d(noise)
+    if len(seen) == 1:
+        sees |= variances.max() >= ALL_ALIKE
+    total = np.maximum(seen.sum(axis=1, keepdims=True), 1e-300)
+    return np.where(sees[:, None], seen / total, 0.0)
 
 
 def _is_at_one_position(parameters: Parameters) -> bool:
     """Whether all positions are the same, by the prior's scale and for the kernel beside the noise."""
-    noise = float(np.exp(parameters.log_noise))
-    is_seen = _variances_seen(parameters).max() >= ALL_ALIKE * noise
-    return bool(np.var(parameters.mean, axis=0).max() < ALL_ALIKE and not is_seen)
+    return not relevance_of(parameters).any()
 
 
 def ordered(parameters: Parameters) -> Parameters:
@@ -112,6 +129,7 @@ def fit_rows(
     max_iterations: int,
     rng: np.random.Generator,
     iteration_done: Callable[[float, Callable[[], Fitted]], None],
+    view: IntArray | None = None,
 ) -> Fitted:
     """Train and return the model, dimensions in the order of their relevance.
 
@@ -124,6 +142,7 @@ def fit_rows(
         rng: Source of random numbers.
         iteration_done: Called after each iteration with the bound per row and a function that returns the
             model of that moment.
+        view: View of each column, `[D]`; None where there is one. Several need all rows at once.
     """
     settings: dict[str, Any] = {
         "num_dimensions": estimator.num_dimensions,
@@ -132,7 +151,7 @@ def fit_rows(
         "rng": rng,
     }
     if full_batch:
-        rows = seen_rows(standardised)
+        rows = seen_rows(standardised, view)
 
         def fitted(parameters: Parameters) -> Fitted:
             in_order = ordered(parameters)
@@ -147,7 +166,7 @@ def fit_rows(
                 iteration_done=lambda bound, place: iteration_done(bound, lambda: fitted(place())),
             )
 
-        start = latent_start_parameters(standardised, num_inducing=num_inducing, **settings)
+        start = latent_start_parameters(standardised, num_inducing=num_inducing, view=view, **settings)
         found = trained(start)
         if _is_all_noise(found, standardised) and start.log_lengthscales is not None:
             # Lengthscales of 1 were too short for so noisy columns; typical distances are √(2Q).

@@ -86,7 +86,10 @@ def test_rows_do_not_depend_on_each_other(model):
 
 def test_starts_are_compared_in_the_seen_columns():
     starts = Starts(np.zeros((3, 1)), np.ones((3, 1)), np.array([[0.0, 9.0], [1.0, 0.0], [3.0, 0.0]]))
-    assert starts.nearest(np.array([[0.1, np.nan], [0.1, 0.0]]), 2).tolist() == [[0, 1], [1, 2]]
+    rows = np.array([[0.1, np.nan], [0.1, 0.0]])
+    assert starts.nearest(rows, 2, np.ones(2)).tolist() == [[0, 1], [1, 2]]
+    # Where the second column is nearly all noise, the first decides.
+    assert starts.nearest(rows, 2, np.array([0.01, 100.0])).tolist() == [[0, 1], [0, 1]]
 
 
 def test_components_that_coincide_count_once_and_separate_ones_add_up():
