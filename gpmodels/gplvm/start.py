@@ -73,7 +73,8 @@ def principal_scores(
         standardised: Rows `[N, D]`, centred; NaN where a value is missing.
         num_dimensions: Q.
         rng: Source of those random numbers.
-        view: View of each column, `[D]`; views are brought to one sum of squares. None where there is one.
+        view: View of each column, `[D]`; views are brought to one sum of squares, and scores rotated until
+            dimensions of one view are apart from those of others. None where there is one.
     """
     if view is not None:
         squares = np.bincount(view, np.nansum(standardised**2, axis=0))
@@ -95,7 +96,22 @@ def principal_scores(
     whitened = np.where(found, scores / np.where(found, deviation, 1.0), 0.0)
     start = 0.1 * rng.standard_normal((len(filled), num_dimensions))
     start[:, : whitened.shape[1]] = np.where(found, whitened, start[:, : whitened.shape[1]])
-    return start
+    return start if view is None else start @ _rotation(start, filled, view)
+
+
+def _rotation(scores: FloatArray, values: FloatArray, view: IntArray) -> FloatArray:
+    """Return the rotation of scores that sets dimensions of some views apart from those of others, `[Q, Q]`.
+
+    Eigenvectors of a contrast of what each view holds of each direction: of two views, one minus the other,
+    which is 0 where both hold as much. Weights of several are powers of 2, no two sums of which are equal.
+    """
+    slopes = scores.T @ values
+    weights = 2.0 ** np.arange(view.max() + 1)
+    contrast = np.zeros([len(slopes)] * 2)
+    for weight, columns in zip(weights - weights.mean(), columns_of_views(view), strict=True):
+        held = slopes[:, columns] @ slopes[:, columns].T
+        contrast += weight * held / max(np.trace(held), 1e-300)
+    return np.asarray(np.linalg.eigh(contrast)[1])
 
 
 def _components(filled: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:

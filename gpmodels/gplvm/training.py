@@ -94,7 +94,7 @@ class Parameters(NamedTuple):
         ]
 
     def bound(self, rows: SeenRows, *, prior: bool = True) -> tf.Tensor:
-        """Return the collapsed bound, nats: the sum of the views' bounds, and the prior of the positions once.
+        """Return the collapsed bound, nats: the views' bounds, and the prior of the positions once.
 
         See `gpmodels.gplvm.bounds.latent_collapsed_bound`.
         """

@@ -87,7 +87,7 @@ def checked_views(estimator: BaseEstimator, num_columns: int) -> IntArray | None
     if estimator.optimizer == "adam":
         raise ValueError(
             f'optimizer is "adam", but mini-batches train one view, and there are {len(views)}. Choose '
-            'optimizer="auto" or "lbfgs", which take all rows at once; give fewer rows where that takes too long.'
+            'optimizer="auto" or "lbfgs", which take all rows at once; give fewer rows where that is slow.'
         )
     of_columns = np.empty(num_columns, np.intp)
     for v, columns in enumerate(views):

@@ -44,7 +44,7 @@ DEFAULT_INDUCING = (25, 100)
 MAX_LISTED = 20
 """Most dimensions in a summary."""
 
-USED = 0.05
+USED = 0.02
 """Share of a view's most relevant dimension from which on the view uses a dimension."""
 
 

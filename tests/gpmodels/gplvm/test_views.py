@@ -157,6 +157,21 @@ def test_views_of_many_or_large_columns_do_not_decide_the_start_alone():
     assert np.unique(deviation).tolist() == pytest.approx(sorted([quiet.std(), loud.std()]), rel=0.1)
 
 
+def test_the_start_sets_what_views_share_apart_from_their_own():
+    """Principal components of the three directions would mix them, since all vary alike."""
+    rng = np.random.default_rng(0)
+    latent = rng.normal(size=(200, 3))
+    latent = np.linalg.qr(latent - latent.mean(axis=0))[0]
+    y = latent[:, [0, 1, 1, 0, 2, 2]] + 1e-3 * rng.normal(size=(200, 6))  # the first is shared
+
+    def angles(view):
+        scores = principal_scores(y - y.mean(axis=0), 3, np.random.default_rng(0), view)
+        return np.abs(np.corrcoef(scores.T, latent.T)[:3, 3:]).max(axis=0)
+
+    assert (angles(np.repeat([0, 1], 3)) > 0.99).all()
+    assert angles(None).min() < 0.95
+
+
 def test_training_starts_from_the_values_of_each_view():
     y = np.random.default_rng(0).normal(size=(N, len(VIEW))) * np.where(VIEW == 0, 1.0, 10.0)
     settings = {"num_dimensions": 2, "num_inducing": 3, "kernel": "rbf+linear", "is_point": False}
