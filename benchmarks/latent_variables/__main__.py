@@ -2,10 +2,10 @@
 
     python -m benchmarks.latent_variables --data FOLDER --out benchmarks/results/latent_variables
 
-Parts: `oil_flow` (leave-one-out 1-NN errors on the map), `missing_pixels`, `odd`, `maps` and `speed`. Every
-cell, one model on one set with one seed, is a process of its own and one file in OUT/cells; a second run
-computes only what is missing. GPy and UMAP come with the extra `peers`; without them their cells are left
-out. Times are of the processor, since the machine may be shared.
+Parts: `oil_flow` (leave-one-out 1-NN errors on the map), `missing_pixels`, `odd`, `maps`, `views` and
+`speed`. Every cell, one model on one set with one seed, is a process of its own and one file in OUT/cells; a
+second run computes only what is missing. GPy and UMAP come with the extra `peers`; without them their cells
+are left out. Times are of the processor, since the machine may be shared.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from benchmarks.cell_runner import Cell
 
-PARTS = ("oil_flow", "missing_pixels", "odd", "maps", "speed")
+PARTS = ("oil_flow", "missing_pixels", "odd", "maps", "views", "speed")
 
 SEEDS = range(5)
 
 DIGITS, SILHOUETTES = "MNIST 14 x 14", "silhouettes 24 x 16"
+TISSUE, HALVES = "tissue, four views", "silhouettes, upper and lower half"
 ODD_CLASSES = ("bottle", "can", "drink-carton", "tire")
 
 
@@ -36,6 +37,11 @@ def cells_of(part: str) -> list[Cell]:
     if part == "maps":
         methods = ("pca", "umap", "gplvm", "gplvm-map")
         return [Cell(part, method, name, 0) for name in ("tissue", "sonar") for method in methods]
+    if part == "views":
+        tissue = [Cell(part, "gplvm, views", TISSUE, seed) for seed in range(3)]
+        rivals = ("mean", "ridge", "kernel cca", "knn", "gplvm, one kernel", "gplvm, views")
+        halves = [Cell(part, method, HALVES, seed) for seed in range(3) for method in rivals]
+        return [*tissue, *halves]
     return [Cell(part, name, "", 0) for name in ("evaluation", "transform", "memory", "gpy")]
 
 

@@ -16,6 +16,7 @@ def rows_of(part: str, records: list[Record]) -> list[dict[str, Any]]:
         "missing_pixels": _missing_pixels,
         "odd": _odd,
         "maps": _maps,
+        "views": _views,
         "speed": _speed,
     }[part](records)
 
@@ -91,6 +92,47 @@ def _maps(records: list[Record]) -> list[dict[str, Any]]:
         }
         for record in records
     ]
+
+
+def _views(records: list[Record]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        for number, name in enumerate(record.get("views", ())):
+            own = [users for users in record["users"] if number in users]
+            shared = [
+                f"{other} {sum(v in users for users in own)}"
+                for v, other in enumerate(record["views"])
+                if v != number
+            ]
+            rows.append(
+                {
+                    "set": record["setting"],
+                    "method": f"seed {record['seed']}: {name}",
+                    "RMSE": "",
+                    "in 95 % intervals": "",
+                    "dimensions used": len(own),
+                    "private": sum(len(users) == 1 for users in own),
+                    "shared with": ", ".join(shared),
+                    "processor seconds": f"{record['seconds']:.0f}",
+                }
+            )
+    filled = [record for record in records if "rmse" in record]
+    for method in dict.fromkeys(record["method"] for record in filled):
+        own = [record for record in filled if record["method"] == method]
+        covered = [100.0 * record["covered"] for record in own if "covered" in record]
+        rows.append(
+            {
+                "set": own[0]["setting"],
+                "method": method,
+                "RMSE": _median_and_all([record["rmse"] for record in own], 4),
+                "in 95 % intervals": _median_and_all(covered, 1) if covered else "",
+                "dimensions used": "",
+                "private": "",
+                "shared with": "",
+                "processor seconds": f"{np.median([record['seconds'] for record in own]):.0f}",
+            }
+        )
+    return rows
 
 
 def _speed(records: list[Record]) -> list[dict[str, Any]]:
