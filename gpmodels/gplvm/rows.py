@@ -106,8 +106,8 @@ def in_columns(parts: Sequence[npt.NDArray[Any]], view: IntArray) -> npt.NDArray
     """Return values for the columns of each view, `[..., D_v]`, in the order of the columns, `[..., D]`.
 
     Example:
-        >>> in_columns([np.array([1, 2]), np.array([3])], np.array([0, 1, 0])).tolist()
-        [1, 3, 2]
+        >>> in_columns([np.array([2, 3]), np.array([1])], np.array([1, 0, 0])).tolist()
+        [1, 2, 3]
     """
     order = np.argsort(view, kind="stable")
     return np.concatenate(parts, axis=-1)[..., np.argsort(order)]
