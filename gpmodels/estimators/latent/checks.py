@@ -73,9 +73,10 @@ def checked_views(estimator: BaseEstimator, num_columns: int) -> IntArray | None
     if estimator.views is None:
         return None
     views = normalised_views(estimator.views)
+    last = max(map(max, views))
+    if last >= num_columns:
+        raise ValueError(f"views name column {last}, but X has {num_columns} columns, from 0.")
     counts = np.bincount(np.concatenate(views), minlength=num_columns)
-    if len(counts) > num_columns:
-        raise ValueError(f"views name column {len(counts) - 1}, but X has {num_columns} columns, from 0.")
     if (counts != 1).any():
         column = int(np.argmax(counts != 1))
         raise ValueError(
