@@ -7,6 +7,7 @@ from benchmarks.latent_variables import missing_pixels, oil_flow, speed
 from benchmarks.latent_variables.maps import accuracy_across_groups
 from benchmarks.latent_variables.plan import PARTS, cells_of
 from benchmarks.latent_variables.report import rows_of
+from benchmarks.latent_variables.views import kernel_cca
 
 
 def test_cells_have_files_of_their_own():
@@ -51,6 +52,31 @@ def test_probabilistic_pca_fills_by_the_conditional_gaussian():
     centre = train.mean(axis=0)
     assert mean[0, 3] == pytest.approx(centre[3] + gain @ (row[0, seen] - centre[seen]))
     assert deviation[0, 3] ** 2 == pytest.approx(covariance[3, 3] - gain @ covariance[seen, 3])
+
+
+def test_kernel_cca_predicts_what_two_views_share():
+    """A circle seen by two views, of which the second turns twice as fast; no line predicts it."""
+    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 150)
+    first, second = (np.column_stack([np.cos(k * angle), np.sin(k * angle)]) for k in (1, 2))
+    predicted = kernel_cca(first[:120], second[:120], first[120:])
+    errors = [np.sqrt(np.mean((each - second[120:]) ** 2)) for each in predicted]
+    assert min(errors) < 0.1
+    assert max(errors) < 1.0
+
+
+def test_the_table_of_views_counts_what_is_shared_and_private():
+    tissue = {
+        "setting": "tissue",
+        "seed": 0,
+        "seconds": 1.0,
+        "views": ["a", "b"],
+        "users": [(0, 1), (0,), ()],
+    }
+    half = {"setting": "halves", "method": "ridge", "seconds": 1.0}
+    rows = rows_of("views", [tissue, *({**half, "seed": s, "rmse": 0.1 + s} for s in range(2))])
+    found = [(row["method"], row["dimensions used"], row["private"], row["shared with"]) for row in rows[:2]]
+    assert found == [("seed 0: a", 2, 1, "b 1"), ("seed 0: b", 1, 0, "a 1")]
+    assert rows[2]["RMSE"] == "0.6000 (0.1000, 1.1000)"
 
 
 def test_tables_have_a_row_for_each_method():
