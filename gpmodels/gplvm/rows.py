@@ -233,7 +233,7 @@ def row_bounds(
         return bound - 0.5 * tf.reduce_sum(psi.psi2 * own_quadratic, axis=1)
 
     parts = (inducing, linear, quadratic, precision)
-    if inducing.shape.rank == 2:
+    if len(inducing.shape) == 2:
         bound = expected(kernel, *parts)
     else:
         views = range(inducing.shape[0])
