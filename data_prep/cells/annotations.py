@@ -30,7 +30,7 @@ class CellEvent:
         frame: Number of the frame in which it is seen to happen, from 0.
         x: Column in pixels.
         y: Row in pixels.
-        kind: Kind of event, such as "mitosis".
+        kind: Kind of event, such as "mitosis"; empty where nobody could tell.
         line: Number of the line in the CSV file, for messages.
     """
 
@@ -47,7 +47,7 @@ class Matching:
 
     Attributes:
         event_of: Number of the event of each matched candidate, by the candidate's number.
-        left_out: Numbers of candidates near a matched event that are not its own.
+        left_out: Numbers of candidates near a matched event that are not its own, or that may be an event.
         unmatched: Numbers of the events without a candidate.
     """
 
@@ -59,7 +59,8 @@ class Matching:
 def read_annotations(path: Path, settings: CellsPrepareSettings) -> dict[str | None, list[CellEvent]]:
     """Read events from a CSV file with the columns frame, x, y, kind and perhaps sequence.
 
-    A row with a sequence and nothing else says that the sequence shows no event, or no other one.
+    A row with a sequence and nothing else says that the sequence shows no event, or no other one. A row with
+    a place and no kind says that there may be an event: its candidate is left out.
 
     Args:
         path: The CSV file.
@@ -154,8 +155,9 @@ def match_events(
         >>> match_events(some, [CellEvent(3, 11.0, 10.0, "mitosis")], CellsPrepareSettings())
         Matching(event_of={0: 0}, left_out=frozenset({1}), unmatched=())
     """
+    unknown = {number for number, event in enumerate(events) if not event.kind}
     if not candidates or not events:
-        return Matching({}, frozenset(), tuple(range(len(events))))
+        return Matching({}, frozenset(), tuple(sorted(set(range(len(events))) - unknown)))
     pairs: dict[int, int] = {}
     showing: set[int] = set()
     for near in _connected(_near(candidates, events, settings), len(candidates)):
@@ -163,10 +165,11 @@ def match_events(
         pairs |= matched
         of_matched = np.isin(near.event, list(matched.values()))
         showing.update(near.candidate[of_matched].tolist())
+    known = {candidate: event for candidate, event in sorted(pairs.items()) if event not in unknown}
     return Matching(
-        event_of=dict(sorted(pairs.items())),
-        left_out=frozenset(showing - set(pairs)),
-        unmatched=tuple(sorted(set(range(len(events))) - set(pairs.values()))),
+        event_of=known,
+        left_out=frozenset(showing - set(known)),
+        unmatched=tuple(sorted(set(range(len(events))) - set(pairs.values()) - unknown)),
     )
 
 
@@ -238,12 +241,13 @@ def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSet
         ) from error
     if not (math.isfinite(x) and math.isfinite(y)):
         raise InputError(f"{path}, line {line}: x {x:g}, y {y:g}. Expected finite numbers, in pixels.")
-    if row["kind"] in {"", settings.none_name}:
+    if row["kind"] == settings.none_name:
         raise InputError(
             f"{path}, line {line}: the kind is {row['kind']!r}. Expected the name of a kind of event, not "
             f"that of candidates without one ({settings.none_name!r}). Remove the row or name the kind."
         )
-    return CellEvent(frame - settings.first_frame, x, y, settings.one_kind or row["kind"], line)
+    kind = row["kind"] and (settings.one_kind or row["kind"])
+    return CellEvent(frame - settings.first_frame, x, y, kind, line)
 
 
 def _whole(text: str) -> int:

@@ -102,6 +102,7 @@ def plan_cells(
             continue
         matching = match_events(one.candidates, events[name], settings)
         skipped += [_without_candidate(annotations, events[name][i], one) for i in matching.unmatched]
+        skipped += [_without_kind(annotations, event, one) for event in events[name] if not event.kind]
         facts.append(_facts(one, events[name], matching))
         planned += _pieces(one, events[name], matching, settings)
     require_good(facts, "annotated sequence", path, skipped)
@@ -199,7 +200,7 @@ def _facts(surveyed: SurveyedSequence, events: Sequence[CellEvent], matching: Ma
         height=surveyed.size[0],
         width=surveyed.size[1],
         candidates=len(surveyed.candidates),
-        annotations=len(events),
+        annotations=sum(bool(event.kind) for event in events),
         matched=len(matching.event_of),
         left_out=len(matching.left_out),
     )
@@ -220,4 +221,12 @@ def _without_candidate(annotations: Path, event: CellEvent, surveyed: SurveyedSe
         f"{annotations}, line {event.line}: no candidate near the {event.kind} of {surveyed.sequence.name} "
         f"in frame {event.frame} (from 0) at x {event.x:g}, y {event.y:g}. No classifier can find it; lower "
         "values of threshold and smallest_area give more candidates.",
+    )
+
+
+def _without_kind(annotations: Path, event: CellEvent, surveyed: SurveyedSequence) -> Skipped:
+    return Skipped(
+        annotations,
+        f"{annotations}, line {event.line}: no kind in frame {event.frame} (from 0) of "
+        f"{surveyed.sequence.name} at x {event.x:g}, y {event.y:g}. The candidate there is left out.",
     )

@@ -15,7 +15,9 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
     out: Path,
     images: Annotated[
         Path | None,
-        typer.Argument(metavar="IMAGES", help="Folder of images, in class folders or not."),
+        typer.Argument(
+            metavar="IMAGES", help="Folder of images, in class folders or not, or of sequences of cells."
+        ),
     ] = None,
     classes: Annotated[
         str | None,

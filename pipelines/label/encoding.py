@@ -61,14 +61,14 @@ class PoolEncoder:
         folder: Where features are kept.
         fit: How an image gets the size that the network sees.
         levels: Levels that become 0 and 255 in images of more than 8 bits per sample.
-        seen_share: Share of each side, in the middle of the image, that the network sees.
+        seen_share: Share of the height and of the width, in the middle of the image, that the network sees.
     """
 
     trunk: LoadedTrunk
     folder: Path
     fit: Fit
     levels: KeptLevels | None
-    seen_share: float = 1.0
+    seen_share: tuple[float, float] = (1.0, 1.0)
     _kept: dict[bytes, Row] = field(default_factory=dict, compare=False)
 
     def encode(
@@ -116,8 +116,9 @@ class PoolEncoder:
 
     def _read(self, path: Path) -> NDArray[np.uint8]:
         image = read_at_levels(path, self.levels)
-        top, left = (round(side * (1.0 - self.seen_share) / 2.0) for side in image.shape[:2])
-        image = image[top : image.shape[0] - top, left : image.shape[1] - left]
+        height, width = image.shape[:2]
+        top, left = np.rint(np.subtract(1.0, self.seen_share) / 2.0 * (height, width)).astype(int)
+        image = image[top : height - top, left : width - left]
         return fit_image(image, self.trunk.facts.size, self.fit)
 
     def _compute(self, waiting: dict[bytes, NDArray[np.uint8]]) -> list[bytes]:
@@ -142,7 +143,7 @@ class PoolEncoder:
     def _place(self) -> Path:
         """Folder of the features of this trunk, of images that are read in this way."""
         way = f"{FEATURES_VERSION} {self.trunk.facts.model_dump_json()} {self.fit} {self.levels}"
-        way += "" if self.seen_share == 1.0 else f" {self.seen_share}"
+        way += "" if self.seen_share == (1.0, 1.0) else f" {self.seen_share}"
         return self.folder / FEATURES_FOLDER / hashlib.sha256(way.encode()).hexdigest()[:16]
 
     def _write(self, new: list[bytes]) -> None:

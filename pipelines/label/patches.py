@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.images import write_picture
@@ -23,16 +25,23 @@ from data_prep.histopathology.slides import TISSUE_SUFFIXES, Slide, open_slide
 from data_prep.prepared.manifest import load_manifest
 from pipelines.bundles.prediction_lines import probability_column
 from pipelines.bundles.sources import fitting_stem
-from pipelines.command.config import dump_settings
 from pipelines.label.pool import Pool, PoolImage
-from pipelines.label.reviewing import predicted_classes, predicted_folder, reason_of, referred_rows
+from pipelines.label.reviewing import (
+    like_prepared,
+    predicted_classes,
+    predicted_folder,
+    reason_of,
+    referred_rows,
+)
 
 _PATCHES = "patches"
 """Folder of the tables that `histopathology predict` writes, and in the folder of labels of the pictures."""
 _OF_IMAGE = 20
 """Patches of an image that are asked for, those of largest entropy."""
-_SIDE, _GREY = 224, 200
-"""Longest side in pixels of a patch, whose picture is twice as large; level of what is beyond an image."""
+PATCH_SIDE: Final = 224
+"""Longest side in pixels of a patch, whose picture is twice as large."""
+_GREY = 200
+"""Level of what is beyond an image."""
 
 
 def has_patches(predictions: Path) -> bool:
@@ -52,12 +61,8 @@ def tissue_command(images: Path, prepared: Path | None, out: Path, *options: str
     given = ("--set", "patient_column=group", *options)
     if prepared is not None:
         columns = {"file_column": "image", "label_column": "class", "patient_column": "group"}
-        split = {"keep_split": prepared.resolve(), "train_list": None, "test_list": None}
         former = load_manifest(prepared, HistopathologyManifest).settings
-        out.mkdir(parents=True, exist_ok=True)
-        settings = HistopathologyPrepareSettings.model_validate({**former, **split, **columns})
-        dump_settings(settings, out / "prepare.yaml")
-        given = ("--config", str(out / "prepare.yaml"))
+        given = like_prepared(prepared, HistopathologyPrepareSettings, {**former, **columns}, out)
     return ("histopathology", "prepare", "--images", str(images), *given, "--labels")
 
 
@@ -99,7 +104,7 @@ def referred_patches(predictions: Path, images: Path | None, out: Path) -> Pool:
     pool = Pool(
         _crop(out, ""), tuple(one for _, one in found), classes, purpose="referred", skipped=tuple(skipped)
     )
-    return replace(pool, prepare=tissue_command(folder, None, out, *size), seen_share=0.5)
+    return replace(pool, prepare=tissue_command(folder, None, out, *size), seen_share=(0.5, 0.5))
 
 
 def prepared_patches(prepared: Path, images: Path | None, out: Path) -> Pool:
@@ -133,7 +138,7 @@ def prepared_patches(prepared: Path, images: Path | None, out: Path) -> Pool:
     pool = Pool(
         _crop(out, ""), tuple(found), manifest.class_names, purpose="suspects", skipped=tuple(skipped)
     )
-    return replace(pool, prepare=tissue_command(images, prepared, out), seen_share=0.5)
+    return replace(pool, prepare=tissue_command(images, prepared, out), seen_share=(0.5, 0.5))
 
 
 def _shown_patches(
@@ -154,25 +159,39 @@ def _shown_patches(
 
 
 def _write_picture(path: Path, slide: Slide, place: PatchPlace) -> None:
-    """Write a patch in the middle of twice its height and width, a frame around it, black on white."""
+    """Write a patch in the middle of twice its height and width, outlined."""
     row, column = place.row - place.height // 2, place.column - place.width // 2
     top, left = max(row, 0), max(column, 0)
     extent = (
         min(row + 2 * place.height, slide.size[0]) - top,
         min(column + 2 * place.width, slide.size[1]) - left,
     )
-    scale = _SIDE / max(place.height, place.width)
+    scale = PATCH_SIDE / max(place.height, place.width)
     height, width = (max(1, round(side * scale)) for side in extent)
     inside = slide.read(top, left, extent, (height, width))
     picture = np.full((round(2 * place.height * scale), round(2 * place.width * scale), 3), _GREY, np.uint8)
     first, before = round((top - row) * scale), round((left - column) * scale)
     part = picture[first : first + height, before : before + width]
     part[...] = inside[: part.shape[0], : part.shape[1]]
-    height, width = picture.shape[:2]
-    corners = (width // 4 - 2, height // 4 - 2), (width * 3 // 4 + 1, height * 3 // 4 + 1)
-    for level, thickness in ((255, 3), (0, 1)):
-        cv2.rectangle(picture, *corners, (level,) * 3, thickness)
-    write_picture(path, picture, parameters=(cv2.IMWRITE_JPEG_QUALITY, 95))
+    write_outlined(path, picture)
+
+
+def write_outlined(path: Path, *pictures: NDArray[np.uint8]) -> None:
+    """Write pictures side by side, the middle half of each side with a frame around it, black on white.
+
+    Args:
+        path: The file, whose folder is made.
+        pictures: Of one height, uint8 `[H, W, 3]`; the frames are drawn into them.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    for picture in pictures:
+        height, width = picture.shape[:2]
+        corners = (width // 4 - 2, height // 4 - 2), (width * 3 // 4 + 1, height * 3 // 4 + 1)
+        for level, thickness in ((255, 3), (0, 1)):
+            cv2.rectangle(picture, *corners, (level,) * 3, thickness)
+    write_picture(path, np.hstack(pictures), parameters=(cv2.IMWRITE_JPEG_QUALITY, 95))
 
 
 def _crop(out: Path, name: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -59,6 +59,7 @@ class Pool:
             learn from: others are not drawn at random.
         skipped: What cannot be used.
         prepare: Words of the command that takes the table of labels, which follows them; none for `classify`.
+        write_annotations: Writes and returns what this command takes in place of `labels.csv`, if anything.
         seen_share: Share of the height and of the width, in the middle of each image, that the network sees.
     """
 
@@ -70,7 +71,8 @@ class Pool:
     purpose: Purpose = "learn"
     skipped: tuple[Skipped, ...] = ()
     prepare: tuple[str, ...] = ()
-    seen_share: float = 1.0
+    write_annotations: Callable[[], Path] | None = None
+    seen_share: tuple[float, float] = (1.0, 1.0)
 
 
 def find_pool(folder: Path, settings: LabelSettings, *, table: Path | None = None) -> Pool:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -14,7 +14,9 @@ from data_prep.files.name_ends import values_by_name
 from data_prep.files.tables import read_table, table_header, table_number
 from data_prep.labelled.near_duplicates import CONTRADICTIONS
 from data_prep.prepared.manifest import MANIFEST_NAME, read_manifest
+from data_prep.splits.settings import SplitSettings
 from pipelines.bundles.prediction_lines import probability_column
+from pipelines.command.config import dump_settings
 from pipelines.command.folders import METADATA, PREDICTIONS, RUN
 from pipelines.label.pool import Pool
 
@@ -41,10 +43,10 @@ def predicted_folder(predictions: Path) -> Path:
     return Path(os.path.commonpath([file.parent for file in files]))
 
 
-def predicted_classes(predictions: Path) -> tuple[str, ...]:
-    """Return the classes whose probabilities a folder of predictions has."""
+def predicted_classes(predictions: Path, table: str = PREDICTIONS) -> tuple[str, ...]:
+    """Return the classes whose probabilities a table of a folder of predictions has."""
     prefix = probability_column("")
-    columns = table_header(predictions / PREDICTIONS)[0]
+    columns = table_header(predictions / table)[0]
     return tuple(column.removeprefix(prefix) for column in columns if column.startswith(prefix))
 
 
@@ -85,14 +87,14 @@ def referred_rows(predictions: Path, names: Sequence[str], folder: Path) -> dict
     """
     path, rows = predictions / PREDICTIONS, list(_read(predictions).values())
     found = values_by_name(path, ((row["file"], row) for row in rows if row["status"] == "ok"), names)
-    referred = {name: row for name, row in found.items() if _is_true(row["referred"]) or _is_unlike(row)}
+    referred = {name: row for name, row in found.items() if is_left_to_a_person(row)}
     if not referred:
         why = "refers no image" if found else f"has no file of {folder}, such as {next(iter(names), 'none')}"
         raise InputError(
             f"{path}: {why}, so there is nothing to label. Expected predictions of images that are given one "
-            "class, some of them referred; videos, lanes and cells cannot be labelled here yet."
+            "class, some of them referred; videos and lanes cannot be labelled here yet."
         )
-    return dict(sorted(referred.items(), key=lambda one: _rank(one[1])))
+    return dict(sorted(referred.items(), key=lambda one: usefulness(one[1])))
 
 
 def _read(predictions: Path) -> dict[int, dict[str, str]]:
@@ -111,8 +113,13 @@ def _is_unlike(row: Mapping[str, str]) -> bool:
     return _is_true(row.get("unfamiliar", ""))
 
 
-def _rank(row: Mapping[str, str]) -> tuple[bool, float, float]:
-    """Return what is sorted by: unfamiliar images first, of them the least familiar, then by entropy."""
+def is_left_to_a_person(row: Mapping[str, str]) -> bool:
+    """Return whether a row of a table of predictions is referred, or unlike what the model was judged on."""
+    return _is_true(row["referred"]) or _is_unlike(row)
+
+
+def usefulness(row: Mapping[str, str]) -> tuple[bool, float, float]:
+    """Return what rows are sorted by: unfamiliar ones first, of them the least familiar, then by entropy."""
     is_unlike = _is_unlike(row)
     familiarity = _number(row.get("familiarity", "")) if is_unlike else 0.0
     return not is_unlike, familiarity, -_number(row["predictive_entropy"])
@@ -155,6 +162,26 @@ def trained_classes(model: Path) -> tuple[str, ...] | None:
         return _Trained.model_validate(read_json(described)).class_names
     except (OSError, ValueError) as error:
         raise InputError(f"{described}: names no classes. Name them with --classes instead.") from error
+
+
+def like_prepared(
+    prepared: Path, kind: type[SplitSettings], former: Mapping[str, Any], out: Path
+) -> tuple[str, ...]:
+    """Write the settings by which `prepare` keeps the split of a prepared folder; return the option for them.
+
+    Args:
+        prepared: Folder that `prepare` wrote.
+        kind: Class of the settings.
+        former: Those of the folder, perhaps changed.
+        out: Folder of the labels.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    split = {"keep_split": prepared.resolve(), "train_list": None, "test_list": None}
+    out.mkdir(parents=True, exist_ok=True)
+    dump_settings(kind.model_validate({**former, **split}), out / "prepare.yaml")
+    return ("--config", str(out / "prepare.yaml"))
 
 
 class _PreparedImage(BaseModel):

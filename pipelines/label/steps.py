@@ -24,6 +24,7 @@ from pipelines.command.config import CONFIG_NAME, dump_settings, load_settings
 from pipelines.command.console import show_table
 from pipelines.command.folders import PREDICTIONS
 from pipelines.label.answers import LABELS, REVIEW, Answers
+from pipelines.label.candidates import is_of_cells, prepared_candidates, referred_events
 from pipelines.label.encoding import PoolEncoder
 from pipelines.label.exchange import with_label_studio, write_class_folders, write_label_studio
 from pipelines.label.patches import has_patches, prepared_patches, referred_patches, tissue_command
@@ -58,7 +59,7 @@ def open_pool(
     Args:
         settings: Of the step.
         images: Folder of images; None for the one that predictions were made of.
-        out: Folder of the labels, which gets pictures of patches where these are labelled.
+        out: Folder of the labels, which gets pictures of patches or candidates where these are labelled.
         table: CSV file with the column image, and perhaps class and group, or an export of Label Studio.
         source: Folder that `predict` wrote, whose referred images are labelled, a prepared folder, whose
             labels and groups are known, or a run or a bundle, whose classes are.
@@ -71,6 +72,11 @@ def open_pool(
         raise InputError("--suspects looks at labels; --from names predictions. Leave one of them out.")
     if settings.by == "patch":
         return _patches(images, out, table, source)
+    if source is not None and is_of_cells(source):
+        if table is not None:
+            raise InputError("--from names candidates of cells, so --table has nothing to say. Leave it out.")
+        find = referred_events if (source / PREDICTIONS).exists() else prepared_candidates
+        return find(source, images, out)
     if source is not None and (source / PREDICTIONS).exists():
         return _referred(settings, images, out, source, table)
     if images is None:
@@ -198,7 +204,7 @@ def _open_session(pool: Pool, settings: LabelSettings, out: Path) -> tuple[Sessi
     session = Session(pool, classes, answers, seed=settings.seed)
     dump_settings(settings, out / CONFIG_NAME)
     write_skipped(out, pool.skipped)
-    fit = settings.fit if pool.seen_share == 1.0 else "pad"
+    fit = settings.fit if pool.seen_share == (1.0, 1.0) else "pad"
     return session, PoolEncoder(trunk, out, fit, pool.levels, pool.seen_share)
 
 
@@ -303,7 +309,9 @@ def _show_next(pool: Pool, out: Path, console: Console) -> None:
         f"Labels in {labels}",
         {**counts, "unsure or not usable (review.csv)": review, "images": len(pool.images)},
     )
-    if len(counts) < 2:
+    if pool.write_annotations is not None:
+        labels = pool.write_annotations()
+    elif len(counts) < 2:
         console.print("A model needs labels of two classes. The same command goes on.", markup=False)
         return
     prepared, run = out / "prepared", out / "run"

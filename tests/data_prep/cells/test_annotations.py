@@ -61,13 +61,22 @@ def test_rows_become_events(tmp_path: Path) -> None:
         ("\n1,٢,3,mitosis", "line 3: .*'٢'"),
         ("1,nan,3,mitosis", "finite"),
         ("1,2,,mitosis", "line 2"),
-        ("1,2,3,", "the kind is ''"),
         ("1,2,3,none", "the kind is 'none'"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, row: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_annotations(write(tmp_path / "a.csv", f"frame,x,y,kind\n{row}\n"), SETTINGS)
+
+
+def test_an_event_without_a_kind_leaves_its_candidates_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "frame,x,y,kind\n1,5,10,\n1,95,10,\n1,40,10,mitosis\n")
+    for settings in (SETTINGS, SETTINGS.model_copy(update={"one_kind": "event"})):
+        events = read_annotations(path, settings)[None]
+        assert [event.kind for event in events] == ["", "", settings.one_kind or "mitosis"]
+        found = match_events([at(1, 5.0), at(2, 7.0), at(1, 40.0)], events, settings)
+        assert (dict(found.event_of), found.left_out, found.unmatched) == ({2: 2}, {0, 1}, ())
+        assert match_events([], events, settings).unmatched == (2,)
 
 
 def test_no_event_is_none_where_all_kinds_are_one(tmp_path: Path) -> None:

@@ -55,6 +55,19 @@ def reasons(out: Path) -> list[str]:
         return [row["reason"] for row in csv.DictReader(file)]
 
 
+def test_what_nobody_could_tell_is_no_example(wells: Path, annotations: Path, tmp_path: Path) -> None:
+    with annotations.open("a", encoding="utf-8") as file:
+        file.write("a,2,70,40,\n")
+    manifest = prepare_cells(wells, annotations, tmp_path / "out").manifest
+    assert [example.name for example in manifest.examples[:3]] == [
+        "a/00001_0000",
+        "a/00004_0000",
+        "b/00001_0000",
+    ]
+    assert (manifest.sequences[0].annotations, manifest.sequences[0].left_out) == (2, 1)
+    assert "line 9: no kind in frame 2 (from 0) of a at x 70, y 40" in "".join(reasons(tmp_path / "out"))
+
+
 def test_sequences_become_candidates(wells: Path, annotations: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = prepare_cells(wells, annotations, out, changed(train_list=None, first_frame=0))

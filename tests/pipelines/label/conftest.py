@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.label import steps
 from pipelines.label.answers import Answers
 from pipelines.label.pool import find_pool
 from pipelines.label.session import Session
 from pipelines.label.settings import LabelSettings
 from tests.pipelines.label.small_images import CLASSES, made_features, write_images
+from tests.pipelines.label.test_encoding import MadeTrunk
 
 
 @pytest.fixture
@@ -16,6 +18,13 @@ def images(tmp_path) -> Path:
     folder = tmp_path / "images"
     write_images(folder, [f"{number:02d}.png" for number in range(40)])
     return folder
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch) -> Path:
+    """A folder for labels, whose features come from no network."""
+    monkeypatch.setattr(steps, "loaded_trunk", lambda *_: MadeTrunk())
+    return tmp_path / "labels"
 
 
 @pytest.fixture

@@ -1,12 +1,10 @@
 """Patches of tissue are labelled, and `histopathology prepare` takes what is answered."""
 
-import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.files.tables import write_table
@@ -16,42 +14,11 @@ from pipelines.command.config import load_settings
 from pipelines.label import steps
 from pipelines.label.settings import LabelSettings
 from tests.data_prep.tissue_files import write_tissue
-from tests.pipelines.label.test_encoding import MadeTrunk
+from tests.pipelines.label.answering import answer, next_command
 
 BY_PATCH = LabelSettings(by="patch")
 SMALL = HistopathologyPrepareSettings(patch_size=40, size=(8, 8), test_fraction=0.5)
 TISSUE = ("benign", "malignant")
-
-
-def answer(pool, out, say, mode="ask", most=100):
-    """Answer questions about a pool with features, and return the names that were asked."""
-    out.mkdir(parents=True, exist_ok=True)
-    session, encoder = steps._open_session(pool, LabelSettings(), out)
-    session.learn_from(
-        encoder.encode([one.path for one in pool.images], on_done=lambda _: None, is_stopped=lambda: False)
-    )
-    asked = []
-    while len(asked) < most and (question := session.question("1", mode)) is not None:
-        asked.append(question["name"])
-        said = say(question["name"])
-        verdict = "class" if said else "unsure"
-        session.answer([question["number"]], verdict, class_name=said, tab="1", mode=mode)
-    session.close()
-    return asked
-
-
-def next_command(pool, out):
-    """Return the words of the first command that is printed at the end."""
-    console = Console(record=True, width=200)
-    steps._show_next(pool, out, console)
-    line = next(line for line in console.export_text().splitlines() if " prepare " in line)
-    return shlex.split(line)
-
-
-@pytest.fixture
-def out(tmp_path, monkeypatch):
-    monkeypatch.setattr(steps, "loaded_trunk", lambda *_: MadeTrunk())
-    return tmp_path / "labels"
 
 
 @pytest.fixture
