@@ -13,13 +13,14 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from data_prep.cells.annotations import CellEvent, read_annotations
 from data_prep.cells.candidates import Candidate, survey_sequence
 from data_prep.cells.manifest import CellsManifest
 from data_prep.cells.sequences import find_sequences
 from data_prep.cells.settings import CandidateSettings, CellsPrepareSettings
-from data_prep.cells.views import candidates_of
+from data_prep.cells.views import candidates_of, corner
 from data_prep.errors import InputError, Skipped
 from data_prep.files.json_files import read_json
 from data_prep.files.tables import read_table, write_table
@@ -27,7 +28,7 @@ from data_prep.prepared.manifest import MANIFEST_NAME, application_of, load_mani
 from pipelines.bundles.prediction_lines import probability_column
 from pipelines.command.folders import PREDICT_RUN, PREDICTIONS
 from pipelines.label.answers import LABELS
-from pipelines.label.patches import PATCH_SIDE, write_outlined
+from pipelines.label.patches import BEYOND, PATCH_SIDE, write_outlined
 from pipelines.label.pool import Pool, PoolImage
 from pipelines.label.reviewing import (
     is_left_to_a_person,
@@ -84,7 +85,7 @@ def referred_events(predictions: Path, sequences: Path | None, out: Path) -> Poo
         lines = read_table(predictions / PREDICTIONS, ("file",)).values()
         sequences = Path(os.path.commonpath([Path(line["file"]).absolute() for line in lines]))
     options = ("--set", f"first_frame={first}") if first else ()
-    pool = _of_pictures(found, sequences, out, CandidateSettings(), *options)
+    pool = _of_pictures(found, first, sequences, out, CandidateSettings(), *options)
     write = partial(_write_annotations, found, [name or "" for name in events], first, classes[0], out)
     return replace(pool, classes=classes, purpose="referred", write_annotations=write)
 
@@ -110,13 +111,15 @@ def prepared_candidates(prepared: Path, sequences: Path | None, out: Path) -> Po
         image = PoolImage(name, _crop(out, name), one.group, kind, one.split or "")
         found[image] = one.source, CellEvent(one.frame - first, one.x, one.y, kind)
     options = like_prepared(prepared, CellsPrepareSettings, manifest.settings, out)
-    pool = _of_pictures(found, sequences, out, manifest.candidate_settings, *options)
+    pool = _of_pictures(found, first, sequences, out, manifest.candidate_settings, *options)
     names = [one.name for one in manifest.sequences]
     write = partial(_write_annotations, found, names, first, classes[0], out)
     return replace(pool, classes=classes, purpose="suspects", write_annotations=write)
 
 
-def _of_pictures(found: _Found, folder: Path, out: Path, settings: CandidateSettings, *options: str) -> Pool:
+def _of_pictures(
+    found: _Found, first: int, folder: Path, out: Path, settings: CandidateSettings, *options: str
+) -> Pool:
     """Write the pictures that are not there yet, and return those that there are as a pool."""
     sequences, skipped = find_sequences(folder)
     by_name = {one.name: one for one in sequences}
@@ -132,10 +135,14 @@ def _of_pictures(found: _Found, folder: Path, out: Path, settings: CandidateSett
         paths = {Candidate(event.frame, event.y, event.x, 1): path for _, event, path in some}
         surveyed = replace(survey_sequence(by_name[name], settings), candidates=tuple(paths))
         for one in candidates_of(surveyed, wide):
-            before, now, _ = np.split(one.image, 3, axis=1)
-            size = (2 * PATCH_SIDE, 2 * PATCH_SIDE)
-            pictures = (cv2.resize(frame, size, interpolation=cv2.INTER_CUBIC) for frame in (before, now))
-            write_outlined(paths[one.candidate], *(picture.astype(np.uint8) for picture in pictures))
+            inside = [
+                (start + np.arange(wide.patch) >= 0) & (start + np.arange(wide.patch) < end)
+                for start, end in zip(corner(one.candidate, wide.patch), surveyed.size, strict=True)
+            ]
+            frames = np.split(one.image, 3, axis=1)[:2]
+            shown = (np.where(np.outer(*inside)[..., None], frame, BEYOND) for frame in frames)
+            numbers = (one.candidate.frame + first - 1, one.candidate.frame + first)
+            write_outlined(paths[one.candidate], *map(_enlarged, shown, numbers))
     skipped += [
         Skipped(folder, f"{image.name}: its frame, or the one before, cannot be read.")
         for image in found
@@ -148,6 +155,16 @@ def _of_pictures(found: _Found, folder: Path, out: Path, settings: CandidateSett
         prepare=("cells", "prepare", "--sequences", str(folder), *options, "--annotations"),
         seen_share=(0.5, 0.75),
     )
+
+
+def _enlarged(frame: NDArray[np.uint8], number: int) -> NDArray[np.uint8]:
+    """Return a part of a frame as a picture, with the number of the frame above what the network sees."""
+    picture = cv2.resize(frame, (2 * PATCH_SIDE, 2 * PATCH_SIDE), interpolation=cv2.INTER_CUBIC)
+    for level, thickness in ((255, 4), (0, 1)):
+        cv2.putText(
+            picture, f"frame {number}", (8, 24), cv2.FONT_HERSHEY_SIMPLEX, 0.7, (level,) * 3, thickness
+        )
+    return np.asarray(picture, np.uint8)
 
 
 def _write_annotations(found: _Found, sequences: Iterable[str], first: int, none: str, out: Path) -> Path:

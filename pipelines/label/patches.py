@@ -40,7 +40,7 @@ _OF_IMAGE = 20
 """Patches of an image that are asked for, those of largest entropy."""
 PATCH_SIDE: Final = 224
 """Longest side in pixels of a patch, whose picture is twice as large."""
-_GREY = 200
+BEYOND: Final = 200
 """Level of what is beyond an image."""
 
 
@@ -169,7 +169,7 @@ def _write_picture(path: Path, slide: Slide, place: PatchPlace) -> None:
     scale = PATCH_SIDE / max(place.height, place.width)
     height, width = (max(1, round(side * scale)) for side in extent)
     inside = slide.read(top, left, extent, (height, width))
-    picture = np.full((round(2 * place.height * scale), round(2 * place.width * scale), 3), _GREY, np.uint8)
+    picture = np.full((round(2 * place.height * scale), round(2 * place.width * scale), 3), BEYOND, np.uint8)
     first, before = round((top - row) * scale), round((left - column) * scale)
     part = picture[first : first + height, before : before + width]
     part[...] = inside[: part.shape[0], : part.shape[1]]

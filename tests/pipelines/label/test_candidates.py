@@ -80,6 +80,7 @@ def test_a_candidate_is_shown_before_and_after(events, out):
     assert picture.shape == (448, 896)
     assert picture[215:232, 664:680].mean() > 240
     assert picture[215:232, 216:232].mean() < 170
+    assert abs(picture[100:340, 370:440] - 200).max() < 12  # right of the frame
 
 
 def test_labels_of_prepared_candidates_are_reviewed(wells, tmp_path, out):
