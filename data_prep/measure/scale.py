@@ -86,7 +86,8 @@ class TargetScale(BaseModel):
         """
         plain, spread = mean, deviation
         if self.transform == "log":
-            middle = mean + self.offset
+            # 32 bits may round a mean to where there is no logarithm.
+            middle = np.maximum(mean + self.offset, np.finfo(np.float32).tiny)
             variance = np.log1p(np.square(deviation / middle))
             plain, spread = np.log(middle) - 0.5 * variance, np.sqrt(variance)
         return (plain - self.centre) / self.spread, spread / self.spread

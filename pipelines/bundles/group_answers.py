@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from pipelines.scores.guarantees import method_guarantees
 from pipelines.scores.held_out import HELD_OUT, HeldOut, read_held_out
 from pipelines.scores.held_out_groups import (
     GROUPS_JUDGED,
-    has_groups_of_several,
+    lacking_groups,
     mixed_groups,
     pooled_by_unit,
 )
@@ -74,6 +74,9 @@ class GroupAnswer(GroupLine, ClassPredictionLine):
     own_columns = ("images", "left_out", "label", *UNCERTAINTIES)
 
 
+_Answer = TypeVar("_Answer", bound=GroupLine)
+
+
 class GroupAnswering(ABC):
     """How groups are answered, by what a bundle held out.
 
@@ -93,6 +96,21 @@ class GroupAnswering(ABC):
     @abstractmethod
     def answer(self, name: str, members: Sequence[Any]) -> GroupLine:
         """Return the answer for a group, referred where it is not that of all its images or of too few."""
+
+    def ruled(self, answer: _Answer, images: Sequence[PredictionLine]) -> _Answer:
+        """Return an answer by the rules; it is unfamiliar, too, where half of its images or more are.
+
+        Familiarities pooled tell it of larger groups, and only where twice as many held-out groups are known
+        as it takes for images.
+
+        Args:
+            answer: Of the group.
+            images: What was predicted of its images.
+        """
+        if not 2 * sum(bool(one.unfamiliar) for one in images) >= len(images):
+            return answer.ruled(self.rules)
+        referred = answer.referred or not self.rules.keep_unfamiliar
+        return replace(replace(answer, referred=referred).ruled(self.rules), unfamiliar=True)
 
 
 @dataclass(frozen=True)
@@ -130,7 +148,7 @@ class GroupRules(GroupAnswering):
         )
         fields = class_fields(outputs, class_names, self.refer_above)
         fields["referred"] |= left_out > 0 or len(good) < self.least_size
-        return GroupAnswer(file=name, images=len(good), left_out=left_out, **fields).ruled(self.rules)
+        return self.ruled(GroupAnswer(file=name, images=len(good), left_out=left_out, **fields), good)
 
 
 def familiarities(lines: Sequence[PredictionLine]) -> NDArray[np.float64] | None:
@@ -194,12 +212,8 @@ def _held_out(metadata: Metadata, bundle: Path, judged: str) -> tuple[str, HeldO
     if record.judged != judged:
         return f"the held-out predictions of {bundle} are of {record.judged}, not of {judged}.", None
     held_out = read_held_out(bundle / HELD_OUT)
-    if not has_groups_of_several(held_out):
-        return (
-            f"the held-out {judged} of {bundle} belong to no groups of several "
-            f"({held_out.unit.size / held_out.num_units:.2g} in each on average). Prepare with a table whose "
-            "column group names the patient or place of each, and train again."
-        ), None
+    if lacking := lacking_groups(held_out, f"held-out {judged} of {bundle}"):
+        return lacking, None
     if mixed := mixed_groups(held_out):
         return (
             f"{mixed} of the {held_out.num_units} held-out groups of {bundle} have images of several "
@@ -244,10 +258,7 @@ def write_groups(
     referred = sum(bool(one.referred) for one in answers)
     say(f"{len(answers)} groups of {len(lines)} inputs in {out / GROUPS}, {referred} referred to a person")
     if incomplete := sum(one.left_out > 0 for one in answers):
-        say(
-            f"Warning: {incomplete} of them have inputs that could not be predicted or are given no class: "
-            "they are referred."
-        )
+        say(f"Warning: {incomplete} of them have inputs that could not be predicted: they are referred.")
     if small := sum(one.images < how.least_size for one in answers):
         say(
             f"Warning: {small} of them have fewer than {how.least_size} inputs, which nearly all held-out "

@@ -195,8 +195,8 @@ class GroupSettings(BaseModel):
         default=None,
         min_length=1,
         description="Write groups.csv with one answer for each group of inputs: `folder` for those of a "
-        "folder, or a table with the columns image and group. What is guaranteed, decided by costs or "
-        "referred by its entropy is then the group; null writes no such table.",
+        "folder, or a table with the columns image and group. What is guaranteed, decided or referred is "
+        "then the group; null writes no such table.",
     )
 
     def of_members(self) -> Self:

@@ -114,6 +114,10 @@ def read_unfamiliar(job: Job[Any, Any, Any], folder: Path, learned: frozenset[st
     if not images:
         raise InputError(f"--unfamiliar {folder}: not one image could be read.")
     seen_by_network = job.data.encode_all(list(images.values()))
+    if getattr(job.application.judge, "pools", None) is not None:  # an image by itself is a pool of one
+        alone = [image.ndim == 3 for image in images.values()]
+        pairs = zip(seen_by_network, alone, strict=True)
+        seen_by_network = [seen[None] if is_alone else seen for seen, is_alone in pairs]
     return [JudgedExample(name, seen, None) for name, seen in zip(images, seen_by_network, strict=True)]
 
 

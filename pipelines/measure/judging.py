@@ -1,5 +1,6 @@
 """How predicted numbers are judged and shown."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,15 +71,20 @@ class NumberJudge(ClassJudge[Any]):
 
     def examples(self, data: Any, names: Sequence[str]) -> Iterator[JudgedExample]:
         """Yield the examples, or groups of them with the mean of their numbers."""
-        facts = facts_of(data, names) if self.pools is not None else {}
+        members: dict[str, list[MeasuredExample]] = defaultdict(list)
+        for one, _ in facts_of(data, names).values():
+            members[one.group].append(one)
         for example in super().examples(data, names):
-            members = [one for one, _ in facts.values() if one.group == example.name]
-            yield replace(example, fact=_group_facts(members, data.manifest.scale)) if members else example
+            of_group = self.pools is not None
+            fact = _group_facts(members[example.name], data.manifest.scale) if of_group else example.fact
+            yield replace(example, fact=fact)
 
     def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
         """Return what a method predicts of an example, with what its deviation is times in intervals."""
         if self.pools is not None:
-            correlation, spread, *of_groups = predictor.group_pooling or (1.0, 1.0, *NORMAL_FACTORS)
+            # A method without a temperature has the correlation alone, a rival not even that.
+            given = predictor.group_pooling or (1.0,)
+            correlation, spread, *of_groups = given if len(given) > 1 else (*given, 1.0, *NORMAL_FACTORS)
             found = [predictor.outputs(image) for image in example.image]
             outputs = {key: np.stack([one[key] for one in found]).astype(np.float64) for key in found[0]}
             deviations = np.sqrt(outputs["variance"])

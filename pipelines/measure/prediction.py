@@ -31,8 +31,9 @@ from pipelines.scores.costs import REFER
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 from pipelines.scores.held_out import HELD_OUT
 from pipelines.scores.held_out_groups import (
+    GROUPS_JUDGED,
     NumberPooling,
-    has_groups_of_several,
+    lacking_groups,
     least_size,
     pooled_numbers,
 )
@@ -125,7 +126,7 @@ class NumberPredictor:
             sd=sd,
             lower=lower,
             upper=upper,
-            referred=is_wide or (self.largest_sd is not None and sd > self.largest_sd),
+            referred=is_wide or (self.largest_sd is not None and is_above(sd, self.largest_sd)),
             **familiarity_fields(float(outputs["familiarity"]) if "familiarity" in outputs else None),
             seconds=time.perf_counter() - started,
         )
@@ -166,18 +167,43 @@ def coverage_note(held_out: HeldOutNumbers, coverage: float) -> str:
     )
 
 
+ROUNDING = 1e-6
+"""Difference of two standard deviations, of their size, that the 32 bits of a bundle may make."""
+
+
+def is_above(sd: float, largest: float) -> bool:
+    """Return whether a standard deviation is above a held-out one, and not the same but for rounding.
+
+    A head may have one deviation for all, which is then the largest that is kept.
+    """
+    return sd > largest * (1.0 + ROUNDING)
+
+
 def guaranteed_sd(
-    held_out: HeldOutNumbers, scale: TargetScale, settings: PredictSettings, metadata: Metadata
+    held_out: HeldOutNumbers,
+    scale: TargetScale,
+    settings: PredictSettings,
+    metadata: Metadata,
+    *,
+    noun: str = "examples",
 ) -> float:
     """Return the largest standard deviation with which errors are small as often as is asked for.
+
+    Args:
+        held_out: Predictions of what was held out.
+        scale: How numbers are standardised.
+        settings: With the tolerance.
+        metadata: Of the bundle.
+        noun: What was held out, in the plural.
 
     Raises:
         InputError: The held-out data cannot guarantee it.
     """
     mean, sd = scale.moments(held_out.mean, held_out.deviation)
-    max_error = 0.05 if settings.max_error is None else settings.max_error
+    max_error = settings.most_off
     is_off = np.abs(mean - scale.in_unit(held_out.truth)) > (settings.tolerance or 0.0)
-    found = referral_threshold(SelectiveErrors(sd, is_off.astype(np.float64), held_out.unit), max_error)
+    errors = SelectiveErrors(sd, is_off.astype(np.float64), held_out.unit, noun)
+    found = referral_threshold(errors, max_error)
     if found.threshold is None:
         raise InputError(
             f"--tolerance {settings.tolerance} with --max-error {max_error} cannot be guaranteed: "
@@ -239,7 +265,7 @@ class NumberGroupRules(GroupAnswering):
         of_group, sd = map(float, self.scale.moments(np.asarray(mean), np.asarray(deviation)))
         found = familiarities(good)
         wrong = left_out > 0 or len(good) < self.least_size or not upper - lower <= self.max_width
-        return NumberGroupAnswer(
+        answer = NumberGroupAnswer(
             file=name,
             images=len(good),
             left_out=left_out,
@@ -247,9 +273,10 @@ class NumberGroupRules(GroupAnswering):
             sd=sd,
             lower=lower,
             upper=upper,
-            referred=wrong or sd > self.largest_sd,
+            referred=wrong or is_above(sd, self.largest_sd),
             **familiarity_fields(None if found is None else pooled_familiarity(found)),
-        ).ruled(self.rules)
+        )
+        return self.ruled(answer, good)
 
 
 def number_group_rules(
@@ -262,12 +289,8 @@ def number_group_rules(
     """
     scale = bundle_preprocessing(metadata, bundle, NumberPreprocessing).scale
     held_out = HeldOutNumbers.read(bundle / HELD_OUT)
-    if not has_groups_of_several(held_out):
-        raise InputError(
-            f"--by: the held-out {judged} of {bundle} belong to no groups of several, by which the interval "
-            "of a group could be found. Prepare with a table whose column group names the patient or place "
-            "of each, and train again."
-        )
+    if lacking := lacking_groups(held_out, f"held-out {judged} of {bundle}"):
+        raise InputError(f"--by: the interval of a group cannot be found, since {lacking}")
     pooling, groups, sizes = pooled_numbers(held_out)
     console.print(
         f"The errors of a group's images have the correlation {pooling.correlation:.2f}, by {sizes.size} "
@@ -275,12 +298,22 @@ def number_group_rules(
         markup=False,
         soft_wrap=True,
     )
-    is_guaranteed = settings.tolerance is not None
+    is_guaranteed, largest_sd = settings.tolerance is not None, np.inf
+    if is_guaranteed:
+        largest_sd = guaranteed_sd(groups, scale, settings, metadata, noun=GROUPS_JUDGED)
+        kept = np.mean(scale.moments(groups.mean, groups.deviation)[1] <= largest_sd)
+        console.print(
+            f"Groups are kept up to a standard deviation of {largest_sd:.4g}, as {kept:.0%} of the held-out "
+            f"ones have it: at most {settings.most_off:g} of what is kept is then off by more than "
+            f"{settings.tolerance:g}, with 95 % confidence",
+            markup=False,
+            soft_wrap=True,
+        )
     return NumberGroupRules(
         pooling,
         scale,
         groups.factor(settings.coverage),
-        guaranteed_sd(groups, scale, settings, metadata) if is_guaranteed else np.inf,
+        largest_sd,
         np.inf if settings.max_width is None else settings.max_width,
         LineRules(metadata.least_familiarity, settings.keep_unfamiliar),
         float(sizes.mean()),

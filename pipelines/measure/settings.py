@@ -139,6 +139,15 @@ class PredictSettings(GroupSettings, FamiliaritySettings):
         "nothing; null is 0.05.",
     )
 
+    @property
+    def most_off(self) -> float:
+        """Share of what is kept that may be farther off than the tolerance."""
+        return 0.05 if self.max_error is None else self.max_error
+
+    def of_members(self) -> Self:
+        """Return the settings for the images of groups: of these, too, the intervals are as wide as asked."""
+        return super().of_members().model_copy(update={"coverage": self.coverage})
+
     @model_validator(mode="after")
     def _check_guarantee(self) -> Self:
         if self.max_error is not None and self.tolerance is None:

@@ -26,7 +26,7 @@ from pipelines.scores.held_out import HELD_OUT, read_held_out
 from pipelines.scores.held_out_groups import (
     GROUPS_JUDGED,
     group_temperature,
-    has_groups_of_several,
+    lacking_groups,
     pooled_numbers,
 )
 from pipelines.scores.numbers import COVERAGES, HeldOutNumbers
@@ -222,7 +222,10 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
             details["weights of the views"] = view_text(job.run.view_weights)
         if name in job.run.gifts:
             details["what the sources gave"] = job.run.gifts[name]
-        rows.append(replace(predictor(family.title, model, **details), head=name))
+        pooling = _group_pooling(job, name)
+        if pooling:
+            details["correlation of a group's errors"] = round(pooling[0], 2)
+        rows.append(replace(predictor(family.title, model, **details), head=name, group_pooling=pooling[:1]))
         temperature = job.run.temperature_of(name)
         if temperature is not None:
             model.set_temperature(temperature)
@@ -237,7 +240,7 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
                     temperature=temperature,
                     pool_temperatures=of_pools,
                     interval_factors=job.run.interval_factors.get(name, ()),
-                    group_pooling=_group_pooling(job, name),
+                    group_pooling=pooling,
                 )
             )
     return rows
@@ -260,13 +263,13 @@ def _group_pooling(job: Job[Any, Any, Any], name: str) -> tuple[float, ...]:
     """Return how a head's numbers of a group are pooled, where groups are judged; see `Predictor`.
 
     Raises:
-        InputError: The run keeps no predictions of held-out numbers.
+        InputError: The run keeps no predictions of held-out numbers, or these have no groups of several.
     """
     if job.application.judge.judged != GROUPS_JUDGED or not job.has_real_targets:
         return ()
     held_out = HeldOutNumbers.read(head_folder(job.folder, name) / HELD_OUT)
-    if not has_groups_of_several(held_out):
-        return ()
+    if lacking := lacking_groups(held_out, f"held-out images of {job.folder}"):
+        raise InputError(f"by=group: groups cannot be judged, since {lacking}")
     pooling, groups, _ = pooled_numbers(held_out)
     return (pooling.correlation, pooling.scale, *map(groups.factor, COVERAGES))
 

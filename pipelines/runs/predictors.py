@@ -33,7 +33,8 @@ class Predictor:
         pool_temperatures: Temperatures of its pools by what these are, in the plural.
         interval_factors: What the standard deviation of numbers is times at half the width of intervals;
             empty without a temperature, or of classes.
-        group_pooling: Correlation and scale of the numbers of a group, and then its interval factors;
+        group_pooling: Correlation and scale of the numbers of a group, and then its interval factors, or the
+            correlation alone;
             empty where no groups are judged, or none were held out.
         flags: Whether it can call anything unfamiliar: of few held-out groups no familiarity is low enough.
     """

@@ -64,6 +64,23 @@ def has_groups_of_several(held_out: HeldOut | HeldOutNumbers) -> bool:
     return held_out.unit.size >= _GROUPS_OF_SEVERAL * np.unique(held_out.unit).size
 
 
+def lacking_groups(held_out: HeldOut | HeldOutNumbers, what: str) -> str:
+    """Return why held-out examples tell nothing of groups, and what to do; empty where they do.
+
+    Args:
+        held_out: Predictions of held-out examples.
+        what: What these are, as "held-out images of bundle".
+    """
+    if has_groups_of_several(held_out):
+        return ""
+    size = held_out.unit.size / np.unique(held_out.unit).size
+    return (
+        f"the {what} belong to no groups of several ({size:.2g} in each on average, at least "
+        f"{_GROUPS_OF_SEVERAL:g} are needed). Prepare with a table whose column group names the patient or "
+        "place of each, and train again."
+    )
+
+
 @dataclass(frozen=True)
 class NumberPooling:
     """How the predicted numbers of the n examples of a group become that of the group.

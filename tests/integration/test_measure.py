@@ -60,7 +60,7 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             disable_op_determinism()  # other tests go on without
         said["verify"] = run("verify", "bundle")
         judged = ["measure", "evaluate", "--data", "prepared", "--model", "run", "--set", "by=group"]
-        said["by group"] = run(*judged, "--out", "groups")
+        said["by group"] = run(*judged, "--out", "groups", "--unfamiliar", "new")
         (Path("new") / "broken.png").unlink()
         tables = ["image,group", *(f"{number}.png,drop {number // 2}" for number in range(380, 400))]
         Path("drops.csv").write_text("\n".join(tables), encoding="utf-8")

@@ -1,6 +1,7 @@
 """Lines of `measure predict`: intervals of another coverage, and what is referred."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from pipelines.measure.prediction import (
     MEASURE_PREDICTION,
     NumberGroupAnswer,
     NumberPrediction,
+    is_above,
     make_predictor,
     number_group_rules,
 )
@@ -202,6 +204,7 @@ def test_a_group_of_logarithms_has_its_interval_above_zero(bundle):
         ({"tolerance": 5.0, "max_error": 0.3}, [member(1.0)] * 3),  # held-out groups have 4
         ({"tolerance": 6.0, "max_error": 0.1}, [member(1.0, sd=20.0)] * 4),
         ({}, [member(1.0, familiarity=0.001)] * 2),
+        ({}, [member(1.0), member(90.0, unfamiliar=True)]),
     ],
 )
 def test_a_group_is_referred_where_it_is_not_like_the_held_out_ones(bundle, settings, members):
@@ -212,10 +215,34 @@ def test_a_group_is_referred_where_it_is_not_like_the_held_out_ones(bundle, sett
 
 
 def test_groups_of_one_image_tell_nothing_of_groups(bundle):
-    with pytest.raises(InputError, match="belong to no groups of several"):
+    with pytest.raises(InputError, match=r"belong to no groups of several \(1 in each .* at least 1.5 are"):
         rules_of(bundle, size=1)
 
 
 def test_images_of_groups_are_referred_for_nothing_but_unfamiliarity():
     given = PredictSettings(by="folder", max_width=1.0, tolerance=2.0, coverage=0.8)
-    assert given.of_members() == PredictSettings()
+    assert given.of_members() == PredictSettings(coverage=0.8)
+
+
+def test_a_group_of_unfamiliar_images_is_unfamiliar_where_pooled_familiarities_cannot_tell(bundle):
+    how, _ = rules_of(bundle)
+    how = replace(how, rules=LineRules(1 / 126, keep_unfamiliar=False))  # twice that is above .01
+    images = [member(1.0, familiarity=1 / 126, unfamiliar=True)] * 2
+    answer = how.answer("one", images)
+    assert (answer.referred, answer.unfamiliar, answer.decision) == (True, True, "refer")
+    kept = replace(how, rules=LineRules(1 / 126, keep_unfamiliar=True)).answer("one", images)
+    assert (kept.referred, kept.unfamiliar, kept.decision) == (False, True, "keep")
+    few = how.answer("one", [*images[:1], member(1.0), member(1.0)])
+    assert (few.referred, few.unfamiliar) == (False, None)
+
+
+def test_one_deviation_for_all_is_kept_whatever_its_rounding(bundle):
+    """The held-out deviation has 64 bits, that of a bundle 32: rounding must not refer everything."""
+    for deviation in np.random.default_rng(0).uniform(0.1, 9.0, 30):
+        assert not is_above(float(np.float32(deviation)), deviation)
+        assert is_above(1.0001 * deviation, deviation)
+    how, said = rules_of(bundle, tolerance=6.0, max_error=0.1)
+    same = [member(1.0, sd=float(np.float32(2.0 * how.largest_sd / (2.0 * how.pooling.scale))))] * 4
+    assert how.answer("one", same).referred is False
+    assert "Groups are kept up to a standard deviation of" in said
+    assert "of what is kept is then off by more than 6, with 95 % confidence" in said
