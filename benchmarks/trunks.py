@@ -6,8 +6,7 @@ FOLDER holds the data sets side-scan, ultrasound (BUSI) and colon tissue (by ima
 cells come with the package elpv-dataset. Whole groups (patients, near-duplicates, neighbours) are divided:
 half train, a tenth ends the training and chooses temperatures, the others are judged, with as many seeds as
 asked for. The heads see 64 principal components: logistic regression whose penalty is chosen by inner
-groups, with a temperature, and an SVGP as runs have it. Seconds are of the trunk alone, one image after
-another through batches of 32, on as many processors as TensorFlow takes.
+groups, with a temperature, and an SVGP as runs have it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import argparse
 import csv
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,12 +56,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Images:
-    """Features `[N, D]`, labels and groups `[N]`, and the seconds an image that the features took."""
+    """Features `[N, D]`, labels and groups `[N]`."""
 
     features: Array
     label: Array
     group: Array
-    seconds: float
 
 
 def colon(data: Path, besides: Path) -> tuple[Path, Path]:
@@ -120,20 +117,15 @@ def described(name: str, trunk_name: str, size: int, data: Path, work: Path) -> 
             unfrozen_blocks=0,
         )
         trunk = LoadedTrunk(network=network, facts=facts, weights="imagenet")
-        trunk.of_batch(np.zeros((32, size, size, 3), np.uint8))  # traced before it is timed
-        started = time.perf_counter()
-        for _ in range(4):
-            trunk.of_batch(np.zeros((32, size, size, 3), np.uint8))
-        seconds = (time.perf_counter() - started) / 128
         found = frozen_features(
             TrunkFeatures(folder=folder, manifest=manifest, trunk=trunk, console=Console(quiet=True))
         )
-        np.savez(kept, features=found, seconds=seconds)
+        np.savez(kept, features=found)
     with np.load(kept) as arrays:
-        features, seconds = arrays["features"], float(arrays["seconds"])
+        features = arrays["features"]
     label = np.array([example.label for example in manifest.examples])
     group = np.unique([example.group for example in manifest.examples], return_inverse=True)[1]
-    return Images(features, label, group, seconds)
+    return Images(features, label, group)
 
 
 def tempered(log_probability: Array, label: Array, log_t: float) -> float:
@@ -238,7 +230,7 @@ def main() -> None:
                     mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
                     row[f"NLL, {head}"] = f"{mean[0]:.3f} ± {spread[0]:.3f}"
                     row[f"accuracy, {head}"] = f"{mean[1]:.3f}"
-                rows.append({**row, "ms an image": f"{1e3 * images.seconds:.1f}"})
+                rows.append(row)
                 write_results(
                     arguments.out,
                     title=f"Heads on the frozen features of trunks, {arguments.seeds} divisions",

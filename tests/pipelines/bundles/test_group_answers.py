@@ -93,9 +93,7 @@ def test_without_held_out_groups_nothing_is_guaranteed_of_groups(tmp_path):
     with pytest.raises(InputError, match=r"holds no predictions of held-out images\. Continue its training"):
         rules(tmp_path, max_error=0.1)
     of_groups(np.random.default_rng(0), 100, size=1).write(tmp_path / HELD_OUT)
-    with pytest.raises(
-        InputError, match=r"groups of several \(1 in each on average, at least 1.5 are"
-    ):
+    with pytest.raises(InputError, match=r"groups of several \(1 in each on average, at least 1.5 are"):
         rules(tmp_path, max_error=0.1)
     mixed = of_groups(np.random.default_rng(0), 100)
     mixed.truth[0] = 1 - mixed.truth[0]
