@@ -58,7 +58,8 @@ def test_an_evaluation_by_group_judges_patients(trained, tmp_path):
     write_patients(tmp_path / "others", 3, seed=7)
     said = run(
         *("classify", "evaluate", "--data", trained / "prepared", "--model", trained / "run"),
-        *("--out", tmp_path / "evaluation", "--set", "by=group", "--unfamiliar", tmp_path / "others" / "patient 0"),
+        *("--out", tmp_path / "evaluation", "--set", "by=group"),
+        *("--unfamiliar", tmp_path / "others" / "patient 0"),
     )
     assert "24 test examples" in said  # a fifth of 120 patients
     metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text(encoding="utf-8"))
