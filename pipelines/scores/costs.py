@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -196,23 +196,15 @@ def read_costs(path: Path, class_names: Sequence[str]) -> CostTable:
     Example:
         >>> read_costs(Path("costs.csv"), ("benign", "malignant"))  # doctest: +SKIP
     """
-    if path.is_file() and path.stat().st_size > _LARGEST_FILE:
-        raise InputError(f"{path}: has more than {_LARGEST_FILE:,} bytes. Expected a table of costs.")
+    _require_small(path)
     if REFER in class_names:
         raise InputError(
             f"{path}: a class is called {REFER}, which is the decision to ask a person. Rename the class, "
             "and prepare and train again."
         )
     header, delimiter = table_header(path)
-    decisions = [_known(name, (*class_names, REFER)) for name in header[1:]]
     wanted = f"a column for each of {', '.join(class_names)}, and perhaps {REFER}"
-    for name, decision in zip(header[1:], decisions, strict=True):
-        if decision is None:
-            raise InputError(
-                f"{path}: the column {name!r} is no decision. Expected {wanted}. Rename or remove it."
-            )
-        if decisions.count(decision) > 1:
-            raise InputError(f"{path}: two columns are of {decision}. Expected {wanted}. Remove one of them.")
+    decisions = _columns(path, header[1:], (*class_names, REFER), "decision", wanted)
     if missing := [name for name in class_names if name not in decisions]:
         raise InputError(
             f"{path}: the first line {delimiter.join(header)[:80]!r} has no column {', '.join(missing)}. "
@@ -220,15 +212,9 @@ def read_costs(path: Path, class_names: Sequence[str]) -> CostTable:
         )
     rows: dict[str, dict[str, float]] = {}
     for line, cells in read_table(path, header).items():
-        truth = _known(cells[header[0]], class_names)
-        if truth is None or truth in rows:
-            fault = "is no class of the model" if truth is None else "is there a second time"
-            raise InputError(
-                f"{path}, line {line}: {cells[header[0]]!r} {fault}. Expected a row for each of "
-                f"{', '.join(class_names)}."
-            )
+        truth = _row(f"{path}, line {line}", cells[header[0]], class_names, rows, "class")
         rows[truth] = {
-            str(decision): _cost(cells[column], f"{path}, line {line}: {column}", delimiter)
+            decision: _cost(cells[column], f"{path}, line {line}: {column}", delimiter)
             for column, decision in zip(header[1:], decisions, strict=True)
         }
     if missing := [name for name in class_names if name not in rows]:
@@ -277,17 +263,25 @@ def read_label_costs(path: Path, label_names: Sequence[str]) -> dict[str, CostTa
         The costs of deciding no, yes or to refer, by the name of the label.
 
     Raises:
-        InputError: The file cannot be read, or does not give each cost of each label.
+        InputError: The file cannot be read, has another column, or does not give each cost of each label.
     """
-    delimiter = table_header(path)[1]
+    _require_small(path)
+    header, delimiter = table_header(path)
+    columns = ("label", "missed", "false_alarm")
+    lines = read_table(path, columns, (REFER,))
+    wanted = f"the columns {', '.join(columns)}, and perhaps {REFER}"
+    _columns(path, header, (*columns, REFER), "cost of a label", wanted)
     rows: dict[str, dict[str, dict[str, float]]] = {}
-    for line, cells in read_table(path, ("label", "missed", "false_alarm"), (REFER,)).items():
-        name, where = _known(cells.pop("label"), label_names), f"{path}, line {line}"
-        if name is None or name in rows:
-            raise InputError(
-                f"{where}: expected each of the labels {', '.join(label_names)} once. Correct it."
-            )
-        cost = {key: _cost(text, f"{where}: {key}", delimiter) for key, text in cells.items()}
+    for line, cells in lines.items():
+        where = f"{path}, line {line}"
+        name = _row(where, cells.pop("label"), label_names, rows, "label")
+        cost = {key: _cost(text, f"{where}: {key} of {name}", delimiter) for key, text in cells.items()}
+        for key, value in cost.items():
+            if not 0 <= value < math.inf:
+                raise InputError(
+                    f"{where}: {key} of {name} is {cells[key]!r}. Expected a finite number from 0 on, "
+                    "for what is right costs nothing. Correct it."
+                )
         refer = {REFER: cost[REFER]} if REFER in cost else {}
         rows[name] = {
             "no": {"no": 0.0, "yes": cost["false_alarm"], **refer},
@@ -327,6 +321,35 @@ def _table(
     except ValidationError as error:
         problem = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise InputError(f"{path}: {problem}.") from error
+
+
+def _require_small(path: Path) -> None:
+    if path.is_file() and path.stat().st_size > _LARGEST_FILE:
+        raise InputError(f"{path}: has more than {_LARGEST_FILE:,} bytes. Expected a table of costs.")
+
+
+def _columns(path: Path, header: Sequence[str], known: Sequence[str], kind: str, wanted: str) -> list[str]:
+    """Return which of the known columns each one of a header is; every one is known, and there once."""
+    columns: list[str] = []
+    for name in header:
+        column = _known(name, known)
+        if column is None:
+            raise InputError(
+                f"{path}: the column {name!r} is no {kind}. Expected {wanted}. Rename or remove it."
+            )
+        if column in columns:
+            raise InputError(f"{path}: two columns are of {column}. Expected {wanted}. Remove one of them.")
+        columns.append(column)
+    return columns
+
+
+def _row(where: str, text: str, names: Sequence[str], rows: Collection[str], kind: str) -> str:
+    """Return which class or label a row is of, of which there is no row yet."""
+    name = _known(text, names)
+    if name is None or name in rows:
+        fault = f"is no {kind} of the model" if name is None else "is there a second time"
+        raise InputError(f"{where}: {text!r} {fault}. Expected a row for each of {', '.join(names)}.")
+    return name
 
 
 def _known(name: str, names: Sequence[str]) -> str | None:

@@ -216,16 +216,46 @@ def test_answers_are_those_that_cost_least(bundle):
     ("text", "said"),
     [
         ("red,1,2", "has no row for dark. Expected one for each label"),
-        ("red,1,2\nred,1,2", r"line 3: expected each of the labels red, dark once"),
-        ("red,1,2\nblue,1,2", r"line 3: expected each of the labels"),
-        ("red,1,2\ndark,,2", "line 3: missed is empty. Expected a cost"),
-        ("red,1,2\ndark,-1,2", "costs -1 where the decision is no, expected 0 or more"),
+        ("red,1,2\nRed,1,2", "line 3: 'Red' is there a second time. Expected a row for each of red, dark"),
+        (
+            "red,1,2\nblue,1,2",
+            "line 3: 'blue' is no label of the model. Expected a row for each of red, dark",
+        ),
+        ("red,1,2\ndark,,2", "line 3: missed of dark is empty. Expected a cost"),
+        ("red,1,2\ndark,-1,2", "line 3: missed of dark is '-1'. Expected a finite number from 0 on"),
+        ("red,1,inf\ndark,1,2", "line 2: false_alarm of red is 'inf'. Expected a finite number"),
+        ("red,1,nan\ndark,1,2", "line 2: false_alarm of red is 'nan'. Expected a finite number"),
     ],
 )
 def test_costs_of_labels_that_are_wrong_are_refused(tmp_path, text, said):
     (tmp_path / "costs.csv").write_text(f"label,missed,false_alarm\n{text}\n")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=said) as caught:
         read_label_costs(tmp_path / "costs.csv", ("red", "dark"))
+    assert "changes no decision" not in str(caught.value)  # as it is of classes
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            "refre",
+            "the column 'refre' is no cost of a label. Expected the columns label, missed, false_alarm, and",
+        ),
+        ("refer,Refer", "two columns are of refer"),
+    ],
+)
+def test_other_columns_of_costs_of_labels_are_refused(tmp_path, columns, said):
+    row = ",".join(["red,1,2", *("3" for _ in columns.split(","))])
+    (tmp_path / "costs.csv").write_text(f"label,missed,False alarm,{columns}\n{row}\n")
+    with pytest.raises(InputError, match=said):
+        read_label_costs(tmp_path / "costs.csv", ("red",))
+
+
+def test_huge_costs_of_labels_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "costs.csv").write_text("label,missed,false_alarm\nred,1,2\n")
+    monkeypatch.setattr("pipelines.scores.costs._LARGEST_FILE", 10)
+    with pytest.raises(InputError, match=r"more than 10 bytes\. Expected a table"):
+        read_label_costs(tmp_path / "costs.csv", ("red",))
 
 
 def test_every_answer_on_an_unfamiliar_image_is_referred(bundle):
