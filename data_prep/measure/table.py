@@ -16,7 +16,7 @@ from data_prep.measure.settings import MeasurePrepareSettings
 
 _UNIT = r"\s*[\[(](?P<unit>[^\])]*)[\])]"
 _COMMA = re.compile(r"[+-]?\d[\d. ]*,\d+\D*")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+\D*")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})\D*")  # 1,234 may be a decimal
 _MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mai|okt|dez)"  # a unit may have three letters
 _DATE = re.compile(
     rf"(\d{{1,4}}([-/.])\d{{1,2}}\2\d{{1,4}}|\d{{1,2}}[-. ]{{0,2}}{_MONTH}([-. ]\d{{2,4}})?"
