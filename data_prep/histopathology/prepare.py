@@ -1,6 +1,6 @@
 """Prepare histopathology data: images or whole slides become patches, their features and a manifest."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from data_prep.errors import InputError, Skipped
 from data_prep.files.orientation import read_mask_of
 from data_prep.files.resizing import resize_image
 from data_prep.histopathology.features import EXTRACTOR, VIEWS, describe_patch
+from data_prep.histopathology.labels import TissueImage
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.patches import Patch, cut_patches
 from data_prep.histopathology.plan import PatchRequest, plan_patches
@@ -72,8 +73,9 @@ def prepare_histopathology(
     settings = settings or HistopathologyPrepareSettings()
     sources = (images, *(path for path in (labels, masks) if path is not None))
     check_destination(out, sources, overwrite=overwrite)
+    plan = plan_patches(images, labels, masks, settings)
     return prepare_labelled(
-        plan_patches(images, labels, masks, settings),
+        plan,
         settings,
         out,
         stage="Cutting patches",
@@ -85,6 +87,7 @@ def prepare_histopathology(
         jobs=jobs,
         overwrite=overwrite,
         progress=progress,
+        missed=lambda cut: _not_cut({one.image.name: one.image for one in plan.sources}.values(), cut),
     )
 
 
@@ -133,6 +136,24 @@ def prepare_source(
     return examples
 
 
+def _not_cut(images: Iterable[TissueImage], cut: Collection[str]) -> Iterator[Skipped]:
+    """Yield each labelled patch that was not cut, of images of which others were."""
+    sources = {name.rpartition("/")[0] for name in cut}
+    for image in images:
+        lost = [place for place in image.patches if _patch_name(image, *place) not in cut]
+        for row, column in lost if image.name in sources else ():
+            reason = (
+                f"{image.path}: the labelled patch at row {row}, column {column} is not cut, like "
+                f"{len(lost)} of its {len(image.patches)}: no patch begins there, or it has too little tissue. "
+                "Prepare with the patch_size, grid and mpp of the labels, or lower min_tissue."
+            )
+            yield Skipped(image.path, reason)
+
+
+def _patch_name(image: TissueImage, row: int, column: int) -> str:
+    return f"{image.name}/{row:06d}_{column:06d}"
+
+
 def _has_patches_before(request: PatchRequest, settings: HistopathologyPrepareSettings) -> bool:
     """Whether the pieces before the last one of a slide have any patch, found by cutting them once more."""
     if request.first == 0:
@@ -145,7 +166,7 @@ def _prepared(
 ) -> PreparedExample:
     image = request.image
     facts = ExampleFacts(
-        name=f"{image.name}/{patch.row:06d}_{patch.column:06d}",
+        name=_patch_name(image, patch.row, patch.column),
         source=image.name,
         label=label,
         height=patch.height,

@@ -1,7 +1,7 @@
 """Writing a prepared folder of examples with one label each, whatever they are cut out of."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -109,6 +109,7 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
     jobs: Workers,
     overwrite: bool,
     progress: Progress | None,
+    missed: Callable[[Collection[str]], Iterable[Skipped]] = lambda _: (),
 ) -> PrepareResult[ManifestKind]:
     """Cut the examples of all sources and write shards, `manifest.json` and `skipped.csv`.
 
@@ -129,6 +130,7 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`.
         progress: Function that is called after each source.
+        missed: Says, from the names of all examples that were cut, which were asked for and are not there.
 
     Raises:
         InputError: Nothing can be used, fewer than two classes have an example, the splits cannot be made, or
@@ -159,6 +161,7 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             cut = digests.seen(cut)
         stored = _write(cut, folder, settings.examples_per_shard)
         require_good(stored, what, origin, skipped)
+        skipped += missed({facts.name for facts, _ in stored})
         assigned = _assigned(stored, plan, settings, former)
         if former is not None:
             kept = (kept_note(assigned, {facts.name: _digest(facts) for facts, _ in stored}, former),)

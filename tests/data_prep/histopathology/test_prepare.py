@@ -111,6 +111,24 @@ def test_patches_that_are_not_cut_or_contradict_are_refused(folder: Path, tmp_pa
         prepare("p1/a/000000_000000,bad,1", masks=folder)
 
 
+def test_labelled_patches_that_are_not_cut_are_listed_where_others_are(folder: Path, tmp_path: Path) -> None:
+    pixels = tissue(0)
+    pixels[40:, :40] = 255  # one place without tissue
+    Image.fromarray(pixels).save(folder / "p1" / "a.png")
+    rows = [f"p1/a/{place},bad,1" for place in ("000000_000040", "000007_000040", "000040_000000")]
+    table = write_table(
+        tmp_path / "labels.csv", "file,label,patient", *rows, "b.png,bad,1", "c.png,benign,2", "d,benign,3"
+    )
+    result = prepare_histopathology(folder, tmp_path / "out", SMALL, labels=table)
+    assert [one.name for one in result.manifest.examples if one.source == "p1/a"] == ["p1/a/000000_000040"]
+    said = reasons(tmp_path / "out")
+    assert [reason.partition(" is not cut, like 2 of its 3: ")[0] for reason in said] == [
+        f"{folder / 'p1' / 'a.png'}: the labelled patch at {place}"
+        for place in ("row 7, column 40", "row 40, column 0")
+    ]
+    assert result.manifest.num_skipped == 2
+
+
 def test_the_positive_class_comes_last(folder: Path, labels: Path, tmp_path: Path) -> None:
     settings = SMALL.model_copy(update={"positive_class": "benign"})
     manifest = prepare_histopathology(folder, tmp_path / "out", settings, labels=labels).manifest
