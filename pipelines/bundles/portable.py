@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -92,9 +93,7 @@ def onnx_network(network: bytes) -> bytes:
     with _onnx_extra():
         import onnx  # noqa: PLC0415
         from tf2onnx.convert import from_tflite  # noqa: PLC0415
-    # A rewriter of tf2onnx that fails is an error to it, and leaves the graph as it was.
-    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
-    with tempfile.TemporaryDirectory() as folder, _deprecation_hidden():
+    with tempfile.TemporaryDirectory() as folder, _deprecation_hidden(), _converter_silent():
         path = Path(folder) / LITERT
         path.write_bytes(network)
         model, _ = from_tflite(str(path), opset=_OPSET)
@@ -155,6 +154,30 @@ def _deprecation_hidden() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\s*Warning: tf\.lite\.Interpreter is deprecated", UserWarning)
         yield
+
+
+@contextmanager
+def _converter_silent() -> Iterator[None]:
+    """Hide what tf2onnx calls errors: a rewriter of it that fails leaves the graph as it was."""
+    logger = logging.getLogger("tf2onnx")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def require_onnx() -> None:
+    """Refuse to begin what needs the extra `onnx` in the end.
+
+    Raises:
+        InputError: A package of it is not installed.
+    """
+    with _onnx_extra():
+        for name in ("onnx", "onnxruntime", "tf2onnx"):
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(name=name)
 
 
 @contextmanager

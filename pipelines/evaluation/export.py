@@ -16,7 +16,7 @@ from gpmodels import HybridModel
 from gpmodels.familiarity.flags import UNFAMILIAR_BELOW, is_unfamiliar
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.bundles.metadata import with_familiarity
-from pipelines.bundles.portable import INT8, PORTABLES, int8_portable
+from pipelines.bundles.portable import INT8, PORTABLES, int8_portable, require_onnx
 from pipelines.bundles.saved_model import write_bundle
 from pipelines.bundles.serving import Server
 from pipelines.command.config import CONFIG_NAME
@@ -60,7 +60,7 @@ def export(
         console: Where the command says what it did.
 
     Raises:
-        InputError: The run cannot be used, or `out` exists.
+        InputError: The run cannot be used, `out` exists, or a package for the format is not installed.
     """
     refuse_existing(out, overwrite=overwrite)  # before the work
     job = trained_job(application, model, console)
@@ -72,7 +72,7 @@ def export(
         raise InputError(
             f"{job.folder} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."
         )
-    _require_temperature(job, settings)
+    _require_possible(job, settings)
     costs = given_costs(settings, run.reported_classes, job.say)
     label_costs = given_label_costs(settings, run.label_names, job.say)
     trained = load_model(job, head)
@@ -163,8 +163,15 @@ def _print_loss(
         job.say(images.sentence(tf.function(server.portable()[0]), bundle / INT8), soft_wrap=True)
 
 
-def _require_temperature(job: Job[Any, Any, Any], settings: ExportSettings) -> None:
-    """Raise `InputError` where a head of numbers or labels shall be exported without its temperature."""
+def _require_possible(job: Job[Any, Any, Any], settings: ExportSettings) -> None:
+    """Refuse, before the model is loaded, what would fail after the work.
+
+    Raises:
+        InputError: A head of numbers or labels shall be exported without its temperature, or a package that
+            the format needs is not installed.
+    """
+    if settings.format == "onnx":
+        require_onnx()
     if not _has_guarantees(job) and not settings.tempered:
         raise InputError(
             "tempered: false is of classes alone. The intervals of numbers are of deviations with their "

@@ -1,6 +1,8 @@
 """Tests of files for other runtimes: they answer as heads do, of every family that can be computed there."""
 
+import logging
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -64,6 +66,23 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InputError, match=r"onnxruntime.*pip install 'gpimaging\[onnx\]'"):
         PORTABLES["onnx"].outputs(b"", POINTS[:1])
+
+
+def test_the_logger_of_the_converter_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger, levels = logging.getLogger("tf2onnx"), []
+
+    def from_tflite(*_: object, **__: object) -> None:
+        levels.append(logger.level)
+        raise ValueError("stopped")
+
+    converter = SimpleNamespace(convert=SimpleNamespace(from_tflite=from_tflite))
+    for name, module in {"onnx": SimpleNamespace(), "tf2onnx": converter}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "tf2onnx.convert", converter.convert)
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    with pytest.raises(ValueError, match="stopped"):
+        PORTABLES["onnx"].convert(b"")
+    assert [*levels, logger.level] == [logging.CRITICAL, logging.INFO]
 
 
 def test_what_is_no_network_is_refused() -> None:

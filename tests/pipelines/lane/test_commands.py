@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -243,6 +244,15 @@ def test_an_existing_bundle_is_refused_before_the_work(lane_bundle, lane_run, mo
     monkeypatch.setattr("pipelines.evaluation.export.load_model", pytest.fail)
     with pytest.raises(InputError, match="already exists"):
         export(lane_run, lane_bundle)
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime", "tf2onnx"])
+def test_a_package_that_a_format_lacks_is_named_before_the_work(lane_run, tmp_path, monkeypatch, package):
+    monkeypatch.setattr("pipelines.evaluation.export.load_model", pytest.fail)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"{package}, which is not installed.*gpimaging\[onnx\]"):
+        export(lane_run, tmp_path / "bundle", format="onnx")
+    assert not (tmp_path / "bundle").exists()
 
 
 @pytest.mark.parametrize(
