@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -131,12 +132,14 @@ class LabelPredictor:
         for name, uncertainty in zip(self.label_names, answer_uncertainty(found), strict=True):
             if uncertainty > self.limits[name]:
                 answers[name] = REFER
-        for (name, table), yes in zip(self.costs.items(), found.tolist(), strict=False):
-            answers[name] = str(cost_fields(table, (1.0 - yes, yes), referred=False)["decision"])
+        probability = dict(zip(self.label_names, found.tolist(), strict=True))
+        for name, table in self.costs.items():
+            both = (1.0 - probability[name], probability[name])
+            answers[name] = str(cost_fields(table, both, referred=False)["decision"])
         yield LabelPrediction(
             file=printable(str(source.path)),
             referred=REFER in answers.values(),
-            probability=dict(zip(self.label_names, found.tolist(), strict=True)),
+            probability=probability,
             decision=answers,
             **familiarity_fields(float(outputs["familiarity"]) if "familiarity" in outputs else None),
             seconds=time.perf_counter() - started,
@@ -198,7 +201,7 @@ def _finish(done: FinishedPrediction[LabelPredictor, LabelPrediction]) -> None:
     for name in done.predictor.costs:
         counts = Counter(line.decision[name] for line in done.lines if line.decision)
         listed = ", ".join(f"{number} {answer}" for answer, number in counts.most_common())
-        done.console.print(f"Decided by the costs of {name}: {listed}", markup=False)
+        done.console.print(f"Decided by the costs of {name}: {listed}", markup=False, soft_wrap=True)
 
 
 LABEL_PREDICTION = PredictStep(
@@ -216,21 +219,25 @@ def predict_classes_or_labels(settings: PredictSettings, *, model: Path, **optio
     metadata, console = load_metadata(model), options["console"]
     if metadata.application != SEVERAL_LABELS:
         return CLASSIFY_PREDICTION(settings, model=model, **options)
-    given = [name for name in _OF_CLASSES if getattr(settings, name) not in (None, ())]
     shares = [limit.share for limit in settings.max_error if limit.class_name is None]
-    if given or len(shares) < len(settings.max_error):
+    given = [
+        *(f"--{name.replace('_', '-')}" for name in _OF_CLASSES if getattr(settings, name) not in (None, ())),
+        *(["--max-error CLASS=SHARE"] if len(shares) < len(settings.max_error) else []),
+    ]
+    if given:
         raise InputError(
-            f"{', '.join(given) or 'max_error of a class'}: {model} predicts several labels an image. Which "
-            "answers are kept of each is decided by --max-error SHARE or --costs. Leave it out."
+            f"{', '.join(given)} cannot be used: {model} predicts several labels an image, not one class. "
+            "Predict without. --max-error SHARE and --costs decide which answers of each label are referred."
         )
     if shares and settings.costs is not None:
         raise InputError(
             "--costs refer more than a guarantee does, and of the rest a larger share may be wrong than was "
             "guaranteed. Pass --costs or --max-error."
         )
-    costs = given_label_costs(settings, metadata.class_names, console.print) or metadata.label_costs
+    say = partial(console.print, markup=False, soft_wrap=True)
+    costs = given_label_costs(settings, metadata.class_names, say) or metadata.label_costs
     if shares and costs:
-        console.print("The costs of the bundle are left out beside what is guaranteed", markup=False)
+        say("The costs of the bundle are left out beside what is guaranteed")
     own = LabelPredictSettings(
         keep_unfamiliar=settings.keep_unfamiliar,
         max_error=shares[0] if shares else None,

@@ -19,9 +19,11 @@ from pipelines.bundles.prediction_run import RECORDS, bundle_sha256, open_run, s
 from pipelines.bundles.remote import PredictorFactory, in_threads
 from pipelines.bundles.sources import Source, find_sources
 from pipelines.bundles.unreadable import UnreadableSourceError
+from pipelines.classify.label_prediction import LabelPredictSettings
 from pipelines.command.folders import METADATA, check_paths
 from pipelines.lane.prediction import LanePrediction, LanePredictor, make_predictor
 from pipelines.lane.settings import PredictSettings
+from pipelines.scores.costs import CostTable
 
 SETTINGS = PredictSettings()
 
@@ -213,6 +215,26 @@ def test_what_was_left_out_is_remembered(images, bundle, tmp_path):
         said.append((out / "skipped.csv").read_text())
     assert said[0] == said[1]
     assert said[0].count("frame 3 is damaged") == 4
+
+
+def test_other_tables_of_costs_are_refused_without_printing_them(images, bundle, tmp_path):
+    def predict_by(**costs: float) -> None:
+        tables = {
+            name: CostTable(
+                classes=("no", "yes"), decisions=("no", "yes"), values=((0.0, 1.0), (missed, 0.0))
+            )
+            for name, missed in costs.items()
+        }
+        sources, settings = find_sources([images]), LabelPredictSettings(costs=tables)
+        out = tmp_path / "out"
+        run = open_run(out, application="multilabel", bundle=bundle, settings=settings, sources=sources)
+        predict_files(LanePrediction, LanePredictor(Network(), out, SETTINGS), sources, out, run=run)
+
+    predict_by(red=2.0, dark=3.0)
+    predict_by(red=2.0, dark=3.0)
+    for other in ({"red": 2.0, "dark": 4.0}, {}):
+        with pytest.raises(InputError, match=r"already holds predictions by other costs\. Run the command"):
+            predict_by(**other)
 
 
 def test_another_bundle_setting_or_file_is_refused(images, bundle, tmp_path):

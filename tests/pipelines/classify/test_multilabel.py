@@ -1,6 +1,7 @@
 """Images with several yes/no labels as the shared steps see them, and lines of their predictions."""
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -210,6 +211,10 @@ def test_answers_are_those_that_cost_least(bundle):
     assert line.referred is True
     sure = line_of(bundle, 0.05, 0.9, costs=costs)
     assert (sure.decision, sure.referred) == ({"red": "no", "dark": "yes"}, False)
+    turned = line_of(bundle, 0.2, 0.5, costs=dict(reversed(costs.items())))
+    assert turned.decision == line.decision
+    of_one = line_of(bundle, 0.2, 0.5, costs={"dark": costs["dark"]})
+    assert of_one.decision == {"red": "no", "dark": "refer"}
 
 
 @pytest.mark.parametrize(
@@ -270,9 +275,13 @@ def test_every_answer_on_an_unfamiliar_image_is_referred(bundle):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"refer": 0.1}, "refer: .* predicts several labels an image"),
-        ({"by": "folder"}, "by: .* predicts several"),
-        ({"max_error": "red=0.1"}, "max_error of a class: .* predicts several"),
+        (
+            {"refer": 0.1},
+            r"^--refer cannot be used: .* predicts several labels an image, not one class\. Predict",
+        ),
+        ({"by": "folder", "coverage": 0.9}, "^--coverage, --by cannot be used"),
+        ({"refer_above": 0.1}, "^--refer-above cannot"),
+        ({"max_error": "red=0.1"}, "^--max-error CLASS=SHARE cannot be used"),
     ],
 )
 def test_what_is_of_classes_is_refused(tmp_path, monkeypatch, settings, said):
@@ -282,3 +291,22 @@ def test_what_is_of_classes_is_refused(tmp_path, monkeypatch, settings, said):
         predict_classes_or_labels(
             PredictSettings(**settings), model=tmp_path, inputs=[], out=tmp_path, console=Console(quiet=True)
         )
+
+
+def test_warnings_of_costs_name_labels_as_they_are(tmp_path, monkeypatch):
+    """No part of a label is taken for a colour, and no line is broken in its middle."""
+    label = "a long name of a scratch [red] that somebody gave"
+    found = SimpleNamespace(application="multilabel", class_names=(label,), label_costs={})
+    monkeypatch.setattr("pipelines.classify.label_prediction.load_metadata", lambda _: found)
+    monkeypatch.setattr("pipelines.classify.label_prediction.LABEL_PREDICTION", lambda *_, **__: None)
+    (tmp_path / "costs.csv").write_text(f"label,missed,false_alarm,refer\n{label},1,1,9\n")
+    console = Console(file=StringIO(), width=40)
+    predict_classes_or_labels(
+        PredictSettings(costs=tmp_path / "costs.csv"),
+        model=tmp_path,
+        inputs=[],
+        out=tmp_path,
+        console=console,
+    )
+    said = f"Warning: of {label}: With these costs refer is never the cheapest decision, whatever"
+    assert console.file.getvalue().startswith(said)
