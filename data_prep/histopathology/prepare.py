@@ -144,8 +144,8 @@ def _not_cut(images: Iterable[TissueImage], cut: Collection[str]) -> Iterator[Sk
         for row, column in lost if image.name in sources else ():
             reason = (
                 f"{image.path}: the labelled patch at row {row}, column {column} is not cut, like "
-                f"{len(lost)} of its {len(image.patches)}: no patch begins there, or it has too little tissue. "
-                "Prepare with the patch_size, grid and mpp of the labels, or lower min_tissue."
+                f"{len(lost)} of its {len(image.patches)}: no patch begins there, or it has too little "
+                "tissue. Prepare with the patch_size, grid and mpp of the labels, or lower min_tissue."
             )
             yield Skipped(image.path, reason)
 

@@ -18,6 +18,7 @@ def judged_costs(
     *,
     groups: Mapping[str, str],
     noun: str,
+    decided: str,
     settings: EvaluateSettings,
 ) -> CostResults:
     """Return what the decisions of each method cost on the judged part.
@@ -30,6 +31,7 @@ def judged_costs(
         said: What each of them says of the judged examples.
         groups: Group of each judged example by name.
         noun: What an example is, in the plural.
+        decided: What is decided for: a class, or the answer to a label.
         settings: Settings of the evaluation.
     """
     tempered = {one.head for one in predictors if one.temperature is not None}
@@ -45,6 +47,7 @@ def judged_costs(
         baseline=linear[0] if linear else None,
         groups=groups,
         noun=noun,
+        decided=decided,
         resamples=settings.resamples,
         seed=settings.seed,
     )

@@ -196,12 +196,14 @@ def _evaluate(
         class_names=run.reported_classes,
         guarantees=guarantees,
         no_guarantee=no_guarantee,
-        costs=None if table is None else costs(table, predictors, [one.classes() for one in judged.classes]),
+        costs=None
+        if table is None
+        else costs(table, predictors, [one.classes() for one in judged.classes], decided="class"),
         label_guarantees={}
         if no_guarantee
         else label_guarantees(job, shown.head, main, groups=groups, max_errors=settings.max_errors),
         label_costs={
-            name: costs(of_label, predictors, [one.said(place) for one in of_labels])
+            name: costs(of_label, predictors, [one.said(place) for one in of_labels], decided="answer")
             for place, (name, of_label) in enumerate(tables.items())
             if main.counts[f"known {name}"]
         },

@@ -12,7 +12,7 @@ from pipelines.scores.bootstrap import PairedDifference, paired_bootstrap
 from pipelines.scores.costs import CostTable
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio
 
-MOST_PROBABLE, ALWAYS_REFER = "always the most probable class", "always refer"
+ALWAYS_REFER = "always refer"
 
 _SHARES = 101
 
@@ -61,12 +61,21 @@ class CostResults:
     Attributes:
         table: The costs.
         judged: What is judged, in the plural.
+        number: How many of them.
+        decided: What is decided for: a class, or the answer to a label.
         methods: What each method's decisions cost, by its name.
     """
 
     table: CostTable
     judged: str
+    number: int
+    decided: str
     methods: Mapping[str, MethodCosts]
+
+    @property
+    def most_probable(self) -> str:
+        """What it is called to decide without costs."""
+        return f"always the most probable {self.decided}"
 
 
 def cost_results(
@@ -76,6 +85,7 @@ def cost_results(
     baseline: str | None,
     groups: Mapping[str, str],
     noun: str,
+    decided: str,
     resamples: int,
     seed: int,
 ) -> CostResults:
@@ -87,6 +97,7 @@ def cost_results(
         baseline: Method whose decisions by the same costs the others are compared with; None for none.
         groups: Group of each example by name.
         noun: What an example is, in the plural.
+        decided: What is decided for: a class, or the answer to a label.
         resamples: How many resamples to draw.
         seed: Seed of the draws.
     """
@@ -108,10 +119,11 @@ def cost_results(
         return np.asarray(table.matrix[said.truth, decision])
 
     decisions = {title: table.decide(said.probability)[0] for title, said in judged.items()}
-    methods = {}
+    methods: dict[str, MethodCosts] = {}
+    results = CostResults(table, noun, len(first.names), decided, methods)
     for title, said in judged.items():
         cost = cost_of(said, decisions[title])
-        others = {MOST_PROBABLE: cost_of(said, said.probability.argmax(axis=1))}
+        others = {results.most_probable: cost_of(said, said.probability.argmax(axis=1))}
         if table.refers:
             others[ALWAYS_REFER] = np.asarray(table.matrix[said.truth, -1])
         if baseline is not None and title != baseline:
@@ -126,7 +138,7 @@ def cost_results(
             shares=shares,
             curve=curve,
         )
-    return CostResults(table, noun, methods)
+    return results
 
 
 def cost_curve(table: CostTable, said: JudgedClasses) -> tuple[FloatArray, FloatArray]:

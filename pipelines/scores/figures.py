@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
-from pipelines.scores.cost_results import MOST_PROBABLE, CostResults
+from pipelines.scores.cost_results import CostResults
 from pipelines.scores.costs import REFER
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.results import MethodResult
@@ -192,8 +192,8 @@ def costs_figure(results: CostResults, main: str) -> str:
         if results.table.refers:
             place = (found.decided[REFER], found.mean.difference)
             axes.plot(*place, "*", color=ink, markersize=13, zorder=4, label=f"decisions of {main}")
-        other = found.others[MOST_PROBABLE]
-        axes.axhline(other, color=ink, linestyle=":", linewidth=1, label="its most probable classes")
+        other, what = found.others[results.most_probable], f"its most probable {results.decided}"
+        axes.axhline(other, color=ink, linestyle=":", linewidth=1, label=what)
         what = "mean cost" if results.table.refers else "mean cost of what is kept"
         axes.set(xlabel="referred, the largest expected cost first", ylabel=what, xlim=(0, 1.01))
         axes.set_ylim(bottom=0)

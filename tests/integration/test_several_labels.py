@@ -29,6 +29,8 @@ TINY = {
     "selection_fraction": 0.4,
 }
 LABELS = ("bright", "striped", "red")
+COSTS = {"bright": (20, 1, 5), "striped": (3, 2, 1), "red": (1, 30, 9)}
+"""What missing a label, a false alarm and a person cost: yes costs least of bright often, of red seldom."""
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -76,8 +78,12 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             said["train"] = run(*train, *tiny)
             said["resumed"] = run(*train, "--resume")
             judged = ["--data", "prepared", "--model", "run", "--out", "evaluation"]
-            rows = ["label,missed,false_alarm,refer", *(f"{label},20,1,5" for label in LABELS)]
-            (folder / "costs.csv").write_text("\n".join(rows), encoding="utf-8")
+            rows = [
+                ("label", "missed", "false_alarm", "refer"),
+                *((name, *COSTS[name]) for name in sorted(COSTS)),
+            ]
+            with (folder / "costs.csv").open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(rows)
             said["evaluate"] = run("classify", "evaluate", *judged, "--costs", "costs.csv")
         finally:
             disable_op_determinism()  # other tests go on without
@@ -92,6 +98,7 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         said["priced"] = run(
             "classify", "export", "--model", "run", "--out", "priced", "--costs", "costs.csv"
         )
+        said["dearer"] = run(*new, "--out", "cheapest", code=2)
         new[3] = "priced"
         said["by costs of the bundle"] = run(*new, "--out", "again")
         said["beside"] = run(*new, "--out", "beside", "--max-error", "0.3")
@@ -139,10 +146,12 @@ def test_each_label_has_guarantees_and_costs(way):
         assert found["guarantee"]["confidence"] == pytest.approx(1 - 0.05 / 3)
         assert found["guarantee"]["table"], label  # these labels are easy
         costs = found["costs"]
-        assert costs["values"] == [[0, 1, 5], [20, 0, 5]]
+        missed, false_alarm, refer = COSTS[label]
+        assert costs["values"] == [[0, false_alarm, refer], [missed, 0, refer]]
         cheapest = costs["methods"][metrics["chosen"]]
-        assert cheapest["decided"]["yes"] > 0.1
+        assert cheapest["decided"]["yes"] > 0.1 or label == "red"
         assert cheapest["mean"] <= cheapest["against"]["always refer"]["mean"]
+        assert "always the most probable answer" in cheapest["against"]
         assert f"Guarantees of {label}: " in way["evaluate"].replace("\n", " ")
         assert f"{label}: By the costs given" in way["evaluate"].replace("\n", " ")
 
@@ -154,9 +163,14 @@ def test_answers_are_the_cheapest_ones(way):
             rows = [row for row in csv.DictReader(file) if row["status"] == "ok"]
         for row in rows:
             for label in LABELS:
-                yes = float(row[f"probability of {label}"])  # refer never: a false alarm is cheaper
-                assert row[f"decision of {label}"] == ("yes" if 20 * yes > 1 - yes else "no")
-    assert "Warning: of bright: With these costs refer is never" in way["cheapest"].replace("\n", " ")
+                yes, (missed, false_alarm, refer) = float(row[f"probability of {label}"]), COSTS[label]
+                costs = {"no": missed * yes, "yes": false_alarm * (1 - yes), "refer": refer}
+                assert row[f"decision of {label}"] == min(costs, key=lambda answer: costs[answer])
+    said = way["cheapest"].replace("\n", " ")
+    assert [f"Warning: of {label}: With these costs refer is never" in said for label in LABELS] == [
+        *(True, False, True)
+    ]
+    assert "cheapest already holds predictions by other costs. Run" in way["dearer"].replace("\n", " ")
     assert "Decided by the costs of striped: " in way["by costs of the bundle"]
     assert "Pass --costs or --max-error" in way["both"].replace("\n", " ")
     assert "The costs of the bundle are left out" in way["beside"]

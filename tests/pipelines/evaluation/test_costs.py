@@ -46,6 +46,7 @@ def results(rows, table=COSTS):
         [collected().classes() for _ in rows],
         groups={str(number): str(number // 2) for number in range(10)},
         noun="images",
+        decided="class",
         settings=EvaluateSettings(resamples=100),
     )
 

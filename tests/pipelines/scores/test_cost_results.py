@@ -11,19 +11,19 @@ import pytest
 from pipelines.scores.classification import classification_record
 from pipelines.scores.cost_results import (
     ALWAYS_REFER,
-    MOST_PROBABLE,
     JudgedClasses,
     cost_curve,
     cost_results,
     cost_sentence,
     threshold_cost,
 )
-from pipelines.scores.costs import CostTable
+from pipelines.scores.costs import REFER, CostTable
 from pipelines.scores.figures import costs_figure
 from pipelines.scores.metrics import metrics_content
 from pipelines.scores.report import Gallery, render_report
 from pipelines.scores.results import Evaluation, classification_result
 
+MOST_PROBABLE = "always the most probable class"
 COSTS = CostTable(
     classes=("benign", "malignant"),
     decisions=("benign", "malignant", "refer"),
@@ -40,7 +40,7 @@ def simulated(number: int = 400, seed: int = 0, sharpness: float = 2.0) -> Judge
     return JudgedClasses(tuple(map(str, range(number))), truth, np.stack([1 - second, second], axis=1))
 
 
-def results(judged, table=COSTS, *, groups=None, baseline=None):
+def results(judged, table=COSTS, *, groups=None, baseline=None, decided="class"):
     names = next(iter(judged.values())).names
     return cost_results(
         table,
@@ -48,6 +48,7 @@ def results(judged, table=COSTS, *, groups=None, baseline=None):
         baseline=baseline,
         groups=groups or {name: name for name in names},
         noun="images",
+        decided=decided,
         resamples=200,
         seed=0,
     )
@@ -159,3 +160,29 @@ def test_report_and_metrics_have_the_costs():
     assert len(costs["methods"]["HGP + temperature"]["curve"]["cost"]) == 101
     json.dumps(costs, allow_nan=False)
     assert metrics_content(replace(evaluation, costs=None))["costs"] is None
+
+
+def test_the_report_says_of_several_labels_once_what_holds_for_all():
+    yes_no = COSTS.model_copy(update={"classes": ("no", "yes"), "decisions": ("no", "yes", REFER)})
+    said = simulated(60)
+    records = [
+        classification_record(name, said.truth[[row]], said.probability[[row]], {})
+        for row, name in enumerate(said.names)
+    ]
+    known = {name: simulated(number) for name, number in {"red": 41, "dark": 23}.items()}
+    evaluation = Evaluation(
+        application="classify",
+        results=(classification_result("HGP", records),),
+        label_costs={name: results({"HGP": one}, yes_no, decided="answer") for name, one in known.items()},
+    )
+    page = " ".join(render_report("A", evaluation, Gallery(), datetime(2026, 2, 3, tzinfo=UTC)).split())
+    assert page.count("Each of the images whose label is known gets the decision") == 1
+    assert page.count("If those with the largest expected cost go to a person") == 1
+    assert "red, known of 41 images</h3>" in page
+    assert "dark, known of 23 images</h3>" in page
+    assert "minus always the most probable answer" in page
+    assert "most probable class" not in page
+    one = replace(evaluation, label_costs={}, costs=results({"HGP": said}))
+    page = render_report("A", one, Gallery(), datetime(2026, 2, 3, tzinfo=UTC))
+    assert "Each of the 60 images gets the decision" in page
+    assert "always the most probable class" in page
