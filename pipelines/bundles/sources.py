@@ -100,7 +100,7 @@ def find_sources(
         )
     # These leave no files behind, so that the others need not make room for their names.
     others = [Source(path, path.name) for path in dict.fromkeys(unreadable) if path not in paths]
-    return _unique_sources(list(dict.fromkeys(paths))) + others
+    return unique_sources(list(dict.fromkeys(paths))) + others
 
 
 def with_subfolders(inputs: Sequence[Path], out: Path) -> list[Path]:
@@ -225,8 +225,12 @@ def _looks_readable(path: Path, suffixes: Collection[str]) -> bool:
     return not path.name.startswith(".") and not path.is_dir() and why_not_read(path, suffixes) is not None
 
 
-def _unique_sources(paths: Sequence[Path]) -> list[Source]:
-    """Return sources whose outputs cannot replace each other; a video's frames are its stem and a number."""
+def unique_sources(paths: Sequence[Path]) -> list[Source]:
+    """Return sources whose outputs cannot replace each other; a video's frames are its stem and a number.
+
+    Args:
+        paths: All files that are predicted together.
+    """
     stems = Counter(path.stem for path in paths)
     names = Counter(path.name for path in paths)
     chosen: dict[Path, Source] = {}

@@ -32,9 +32,11 @@ from pipelines.label.patches import BEYOND, PATCH_SIDE, write_outlined
 from pipelines.label.pool import Pool, PoolImage
 from pipelines.label.reviewing import (
     is_left_to_a_person,
+    keep_what_pictures_show,
     like_prepared,
     predicted_classes,
     reason_of,
+    require_other_folder,
     usefulness,
 )
 
@@ -84,6 +86,7 @@ def referred_events(predictions: Path, sequences: Path | None, out: Path) -> Poo
     if sequences is None:
         lines = read_table(predictions / PREDICTIONS, ("file",)).values()
         sequences = Path(os.path.commonpath([Path(line["file"]).absolute() for line in lines]))
+        require_other_folder(out, sequences)
     options = ("--set", f"first_frame={first}") if first else ()
     pool = _of_pictures(found, first, sequences, out, CandidateSettings(), *options)
     write = partial(_write_annotations, found, [name or "" for name in events], first, classes[0], out)
@@ -123,6 +126,9 @@ def _of_pictures(
     """Write the pictures that are not there yet, and return those that there are as a pool."""
     sequences, skipped = find_sequences(folder)
     by_name = {one.name: one for one in sequences}
+    cut = settings.model_dump(), first
+    names = sorted({name for name, _ in found.values()} & set(by_name))
+    keep_what_pictures_show(out, {name: (str(by_name[name].path.resolve()), *cut) for name in names})
     wide = settings.model_copy(update={"patch": 2 * settings.patch})
     lacking = [(*place, image.path) for image, place in found.items() if not image.path.exists()]
     lacking.sort(key=lambda one: (one[0], one[1].frame))

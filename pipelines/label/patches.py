@@ -4,7 +4,7 @@ The pictures lie in the folder of the labels, under the names that `histopatholo
 (image/row_column), so that it takes `labels.csv`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -24,14 +24,17 @@ from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import TISSUE_SUFFIXES, Slide, open_slide
 from data_prep.prepared.manifest import load_manifest
 from pipelines.bundles.prediction_lines import probability_column
-from pipelines.bundles.sources import fitting_stem
+from pipelines.bundles.sources import unique_sources
 from pipelines.label.pool import Pool, PoolImage
 from pipelines.label.reviewing import (
+    keep_what_pictures_show,
     like_prepared,
     predicted_classes,
+    predicted_files,
     predicted_folder,
     reason_of,
     referred_rows,
+    require_other_folder,
 )
 
 _PATCHES = "patches"
@@ -78,27 +81,36 @@ def referred_patches(predictions: Path, images: Path | None, out: Path) -> Pool:
         InputError: A table or an image cannot be read, or nothing was referred.
     """
     folder = images or predicted_folder(predictions)
+    require_other_folder(out, folder)
     files, skipped = named_files(folder, TISSUE_SUFFIXES, leave_out=out)
     names = {path.relative_to(folder).as_posix(): name for name, path in files.items()}
     classes = predicted_classes(predictions)
     columns = ("row", "column", "height", "width", "label", "predictive_entropy")
-    found: list[tuple[int, PoolImage]] = []
-    sizes = set()
+    tissue = [path for path in predicted_files(predictions) if path.suffix.lower() in TISSUE_SUFFIXES]
+    stems = {source.path: source.stem for source in unique_sources(list(dict.fromkeys(tissue)))}
+    wanted: dict[str, tuple[list[PatchPlace], list[str]]] = {}
     for file, row in referred_rows(predictions, list(names), folder).items():
-        path = Path(row["file"])
-        stems = map(fitting_stem, (path.stem, path.name, f"{path.parent.name}_{path.name}"))
-        tables = [predictions / _PATCHES / f"{stem}.csv" for stem in stems]
-        table = next((one for one in tables if one.exists()), tables[0])
+        table = predictions / _PATCHES / f"{stems[Path(row['file'])]}.csv"
         patches = list(read_table(table, (*columns, *map(probability_column, classes))).values())
         patches.sort(key=lambda one: -table_number(one["predictive_entropy"]))
         places = [
             PatchPlace(*(int(table_number(one[name])) for name in columns[:4])) for one in patches[:_OF_IMAGE]
         ]
-        sizes |= {(place.height, place.width) for place in places}
         reasons = [reason_of(one | {"unfamiliar": row.get("unfamiliar", "")}) for one in patches]
-        shown = _shown_patches(files[names[file]], names[file], places, out, skipped)
+        if places:
+            wanted[names[file]] = places, reasons
+    if not wanted:
+        raise InputError(
+            f"{predictions / _PATCHES}: the tables of the referred images have no rows. Expected their "
+            "patches. Run `histopathology predict` again."
+        )
+    _keep_sizes(files, {name: places[0] for name, (places, _) in wanted.items()}, out)
+    found: list[tuple[int, PoolImage]] = []
+    for name, (places, reasons) in wanted.items():
+        shown = _shown_patches(files[name], name, places, out, skipped)
         found += [(turn, replace(one, reason=reasons[turn])) for turn, one in enumerate(shown)]
     found.sort(key=lambda one: one[0])
+    sizes = {(place.height, place.width) for places, _ in wanted.values() for place in places}
     height, width = next(iter(sizes))
     size = ("--patch-size", str(height)) if len(sizes) == 1 and height == width else ()
     pool = Pool(
@@ -123,11 +135,14 @@ def prepared_patches(prepared: Path, images: Path | None, out: Path) -> Pool:
     manifest = load_manifest(prepared, HistopathologyManifest)
     files, skipped = named_files(images, TISSUE_SUFFIXES, leave_out=out)
     found: list[PoolImage] = []
-    for source, some in groupby(manifest.examples, key=lambda one: one.source):
+    first = {one.source: PatchPlace(one.row, one.column, one.height, one.width) for one in manifest.examples}
+    for source in first:
         if source not in files:
             raise InputError(
                 f"{images}: has no image {source!r}, of which {prepared} was made. Name its folder."
             )
+    _keep_sizes(files, first, out)
+    for source, some in groupby(manifest.examples, key=lambda one: one.source):
         examples = list(some)
         places = [PatchPlace(one.row, one.column, one.height, one.width) for one in examples]
         shown = _shown_patches(files[source], source, places, out, skipped)
@@ -139,6 +154,12 @@ def prepared_patches(prepared: Path, images: Path | None, out: Path) -> Pool:
         _crop(out, ""), tuple(found), manifest.class_names, purpose="suspects", skipped=tuple(skipped)
     )
     return replace(pool, prepare=tissue_command(images, prepared, out), seen_share=(0.5, 0.5))
+
+
+def _keep_sizes(files: Mapping[str, Path], places: Mapping[str, PatchPlace], out: Path) -> None:
+    """Keep of each image where it is and the size of its patches, which is one."""
+    shown = {name: (str(files[name].resolve()), one.height, one.width) for name, one in places.items()}
+    keep_what_pictures_show(out, shown)
 
 
 def _shown_patches(

@@ -1,5 +1,6 @@
 """What a person is to look at again: what a model left to a person, and labels that something contradicts."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, ValidationError
 
 from data_prep.errors import InputError
+from data_prep.files.atomic import atomic_file
 from data_prep.files.json_files import read_json
 from data_prep.files.name_ends import values_by_name
 from data_prep.files.tables import read_table, table_header, table_number
@@ -22,6 +24,8 @@ from pipelines.label.pool import Pool
 
 _COLUMNS: Final = ("file", "label", "predictive_entropy", "referred", "status")
 _FURTHER: Final = ("familiarity", "unfamiliar")
+_SHOWN: Final = "pictures.json"
+"""What the pictures of patches or candidates were made of, in the folder of labels."""
 
 
 def predicted_folder(predictions: Path) -> Path:
@@ -33,7 +37,7 @@ def predicted_folder(predictions: Path) -> Path:
     Raises:
         InputError: The table cannot be read, or its files are not where it says.
     """
-    files = [Path(row["file"]) for row in _read(predictions).values()]
+    files = predicted_files(predictions)
     gone = [file for file in files if not file.is_file()]
     if gone or not files:
         raise InputError(
@@ -41,6 +45,57 @@ def predicted_folder(predictions: Path) -> Path:
             "the images: gpimaging label IMAGES --from PREDICTIONS."
         )
     return Path(os.path.commonpath([file.parent for file in files]))
+
+
+def predicted_files(predictions: Path) -> list[Path]:
+    """Return all files of a table of predictions, in its order.
+
+    Args:
+        predictions: Folder that `predict` wrote.
+
+    Raises:
+        InputError: The table cannot be read.
+    """
+    return [Path(row["file"]) for row in _read(predictions).values()]
+
+
+def require_other_folder(out: Path, images: Path) -> None:
+    """Raise `InputError` where labels would get into the folder of the images.
+
+    Args:
+        out: Folder of the labels.
+        images: Folder of the images.
+    """
+    if out.resolve() == images.resolve():
+        raise InputError(f"--out {out}: is the folder of the images. Give another one for the labels.")
+
+
+def keep_what_pictures_show(out: Path, shown: Mapping[str, Sequence[Any]]) -> None:
+    """Write what pictures are made of, before they are: the same names mean the same when labelling goes on.
+
+    Args:
+        out: Folder of the labels.
+        shown: The file, and how its pictures are cut, by the name of each image or sequence.
+
+    Raises:
+        InputError: Pictures of the same names were made of something else, or the file cannot be written.
+    """
+    path = out / _SHOWN
+    try:
+        former = dict(read_json(path)) if path.exists() else {}
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}). Give another --out.") from error
+    shown = json.loads(json.dumps(shown))
+    other = next((name for name in shown if former.get(name, shown[name]) != shown[name]), None)
+    if other is not None:
+        raise InputError(
+            f"{path}: the pictures of {other!r} in {out} were made of {former[other]}, now it is "
+            f"{shown[other]}, so their labels would not fit. Give another --out. If only the folder of the "
+            "images was moved, remove this file instead."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path) as temporary:
+        temporary.write_text(json.dumps({**former, **shown}, indent=1) + "\n", encoding="utf-8")
 
 
 def predicted_classes(predictions: Path, table: str = PREDICTIONS) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from pipelines.label.reviewing import (
     predicted_classes,
     predicted_folder,
     referred_first,
+    require_other_folder,
     trained_classes,
     with_prepared,
 )
@@ -70,6 +71,8 @@ def open_pool(
     """
     if source is not None and (source / PREDICTIONS).exists() and is_review:
         raise InputError("--suspects looks at labels; --from names predictions. Leave one of them out.")
+    if images is not None:
+        require_other_folder(out, images)
     if settings.by == "patch":
         return _patches(images, out, table, source)
     if source is not None and is_of_cells(source):
@@ -191,8 +194,7 @@ def label_pool(
 
 def _open_session(pool: Pool, settings: LabelSettings, out: Path) -> tuple[Session, PoolEncoder]:
     """Begin or go on in a folder of labels."""
-    if out.resolve() == pool.folder.resolve():
-        raise InputError(f"--out {out}: is the folder of the images. Give another one for the labels.")
+    require_other_folder(out, pool.folder)
     out.mkdir(parents=True, exist_ok=True)
     answers = Answers(out)
     pool = with_former_labels(pool, out, answers.images())

@@ -102,6 +102,23 @@ def test_labels_of_prepared_candidates_are_reviewed(wells, tmp_path, out):
     assert [one.split for one in new.examples] == [one.split for one in old.examples]
 
 
+def test_pictures_of_other_crops_are_not_taken_and_none_gets_among_the_frames(events, wells, tmp_path, out):
+    for folder in (None, wells):
+        with pytest.raises(InputError, match="is the folder of the images"):
+            steps.open_pool(LabelSettings(), folder, wells, source=events)
+    assert {one.name for one in wells.iterdir()} == {"a", "b", "still"}
+    annotations = tmp_path / "annotations.csv"
+    rows = [(name, 1, 20, 30, "mitosis") for name in "ab"]
+    write_table(annotations, ("sequence", "frame", "x", "y", "kind"), [*rows, ("still", *[""] * 4)])
+    for patch in (52, 40):
+        settings = CellsPrepareSettings(radius=10, patch=patch)
+        prepare_cells(wells, annotations, tmp_path / str(patch), settings)
+    for _ in range(2):
+        steps.open_pool(LabelSettings(), wells, out, source=tmp_path / "52", is_review=True)
+    with pytest.raises(InputError, match=r"'patch': 40.*Give another --out"):
+        steps.open_pool(LabelSettings(), wells, out, source=tmp_path / "40", is_review=True)
+
+
 def test_what_cannot_be_labelled_is_refused(events, wells, tmp_path, out):
     with pytest.raises(InputError, match="Leave one of them out"):
         steps.open_pool(LabelSettings(), None, out, source=events, is_review=True)

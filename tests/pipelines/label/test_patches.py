@@ -1,5 +1,6 @@
 """Patches of tissue are labelled, and `histopathology prepare` takes what is answered."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from data_prep.errors import InputError
 from data_prep.files.tables import write_table
 from data_prep.histopathology.prepare import prepare_histopathology
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
+from pipelines.bundles.sources import unique_sources
 from pipelines.command.config import load_settings
 from pipelines.label import steps
 from pipelines.label.settings import LabelSettings
@@ -21,24 +23,27 @@ SMALL = HistopathologyPrepareSettings(patch_size=40, size=(8, 8), test_fraction=
 TISSUE = ("benign", "malignant")
 
 
+def write_predictions(predictions, referred, places):
+    """Write a table of which images were referred, and a table of patches of each stem."""
+    names = [f"probability of {name}" for name in TISSUE]
+    columns = ("file", "label", "predictive_entropy", "referred", "status", *names)
+    rows = [(path, "benign", 0.6, answer, "ok", 0.7, 0.3) for path, answer in referred.items()]
+    write_table(predictions / "predictions.csv", columns, rows)
+    columns = ("row", "column", "height", "width", "label", "predictive_entropy", *names)
+    for stem, some in places.items():
+        rows = [(*place, "benign", 0.1 * number, 0.8, 0.2) for number, place in enumerate(some)]
+        write_table(predictions / "patches" / f"{stem}.csv", columns, rows)
+    return predictions
+
+
 @pytest.fixture
 def tissue(tmp_path):
     """Two images of six patches, and a table of predictions of which one image was referred."""
-    write_tissue(tmp_path / "images", ["p1/a.png", "b.png"])
-    predictions = tmp_path / "predictions"
-    names = [f"probability of {name}" for name in TISSUE]
-    columns = ("file", "label", "predictive_entropy", "referred", "status", *names)
-    rows = [
-        (tmp_path / "images" / name, "benign", 0.6, referred, "ok", 0.7, 0.3)
-        for name, referred in (("p1/a.png", "true"), ("b.png", "false"))
-    ]
-    write_table(predictions / "predictions.csv", columns, rows)
-    columns = ("row", "column", "height", "width", "label", "predictive_entropy", *names)
+    images = tmp_path / "images"
+    write_tissue(images, ["p1/a.png", "b.png"])
     places = [(row, column, 40, 40) for row in (0, 40) for column in (0, 40, 80)]
-    for stem in ("a", "b"):
-        rows = [(*place, "benign", 0.1 * number, 0.8, 0.2) for number, place in enumerate(places)]
-        write_table(predictions / "patches" / f"{stem}.csv", columns, rows)
-    return predictions
+    referred = {images / "p1" / "a.png": "true", images / "b.png": "false"}
+    return write_predictions(tmp_path / "predictions", referred, {"a": places, "b": places})
 
 
 def test_patches_of_referred_images_become_a_table_that_prepare_takes(tissue, tmp_path, out):
@@ -58,6 +63,41 @@ def test_patches_of_referred_images_become_a_table_that_prepare_takes(tissue, tm
     )
     found = {one.name: result.manifest.class_names[one.label] for one in result.manifest.examples}
     assert found == {name.removesuffix(".jpg"): TISSUE[int("_000080" in name)] for name in asked}
+
+
+def test_pictures_and_answers_of_other_patches_are_not_taken(tissue, tmp_path, out):
+    steps.open_pool(BY_PATCH, None, out, source=tissue)
+    assert steps.open_pool(BY_PATCH, None, out, source=tissue).images  # goes on
+    shutil.copytree(tmp_path / "images", tmp_path / "others")
+    with pytest.raises(InputError, match=r"of 'p1/a' .*others.*Give another --out"):
+        steps.open_pool(BY_PATCH, tmp_path / "others", out, source=tissue)
+    smaller = write_predictions(
+        tmp_path / "smaller", {tmp_path / "images" / "p1" / "a.png": "true"}, {"a": [(0, 0, 20, 20)]}
+    )
+    with pytest.raises(InputError, match=r"40, 40\], now it is .*20, 20\].*Give another --out"):
+        steps.open_pool(BY_PATCH, tmp_path / "images", out, source=smaller)
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_nothing_is_written_among_the_images(tissue, tmp_path, is_given):
+    images = tmp_path / "images"
+    before = sorted(images.rglob("*"))
+    with pytest.raises(InputError, match="is the folder of the images"):
+        steps.open_pool(BY_PATCH, images if is_given else None, images, source=tissue)
+    assert sorted(images.rglob("*")) == before
+
+
+def test_images_of_one_name_have_their_own_tables(tmp_path, out):
+    files = [tmp_path / "images" / one / "p" / "a.png" for one in "xy"]
+    write_tissue(tmp_path / "images", ["x/p/a.png", "y/p/a.png"])
+    stems = [source.stem for source in unique_sources(files)]
+    places = {stems[0]: [(0, 0, 40, 40)], stems[1]: [(40, 80, 40, 40)]}
+    source = write_predictions(tmp_path / "predictions", dict.fromkeys(files, "true"), places)
+    pool = steps.open_pool(BY_PATCH, None, out, source=source)
+    assert {one.name for one in pool.images} == {"x/p/a/000000_000000.jpg", "y/p/a/000040_000080.jpg"}
+    write_predictions(source, dict.fromkeys(files, "true"), dict.fromkeys(stems, ()))
+    with pytest.raises(InputError, match="tables of the referred images have no rows"):
+        steps.open_pool(BY_PATCH, None, out, source=source)
 
 
 def test_a_patch_is_outlined_in_the_middle_of_its_surroundings(tissue, tmp_path, out):
