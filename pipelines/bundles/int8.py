@@ -36,9 +36,14 @@ def int8_network(network: bytes, inputs: Sequence[NDArray[Any]]) -> bytes:
         A network with the same float32 input and outputs.
 
     Raises:
-        InputError: It has no convolution.
+        InputError: It has no convolution, or loops or branches.
     """
     whole = _read(network)
+    if len(whole.subgraphs) > 1:
+        raise InputError(
+            "The network or its head has loops or branches, which cannot be divided into a part in int8 and "
+            "the rest. Leave --quantise out, or export another head by --set head."
+        )
     graph, codes = whole.subgraphs[0], [_builtin(code) for code in whole.operatorCodes]
     ends = [end for end, made in enumerate(graph.operators, 1) if codes[made.opcodeIndex] in _CONVOLUTIONS]
     if not ends:

@@ -13,7 +13,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 from pipelines.bundles.frozen import Tensors, frozen_graph
-from pipelines.bundles.int8 import int8_network
 
 LITERT: Final = "network.tflite"
 INT8: Final = "network_int8.tflite"
@@ -227,7 +225,17 @@ def int8_portable(inputs: Sequence[NDArray[Any]]) -> Portable:
     Args:
         inputs: Inputs `[1, ...]`, float32, as training saw them.
     """
-    convert = partial(int8_network, inputs=inputs)
+
+    def convert(network: bytes) -> bytes:
+        try:
+            from pipelines.bundles.int8 import int8_network  # noqa: PLC0415 - it uses TensorFlow's own parts
+        except ImportError as error:
+            raise InputError(
+                f"{INT8} is made by parts of TensorFlow that TensorFlow {tf.__version__} does not have "
+                f"({error}). Leave --quantise out, or install TensorFlow 2.21."
+            ) from error
+        return int8_network(network, inputs)
+
     return Portable(INT8, "LiteRT", convert, litert_outputs, INT8_TOLERANCE, is_quantised=True)
 
 

@@ -30,10 +30,9 @@ def variance_factors(
     """Return what the variance of a filled value of each column is to be multiplied by, `[D]`.
 
     Half of the values of at most 500 rows, fewer of many columns, are hidden, or one of several views of each
-    row, and the rows filled. The factor
-    is the ratio of squared errors to variances of a column, drawn towards that of all columns where little
-    was hidden. Where all ratios together are below 1 they are raised to it: values hidden here and there are
-    easier to fill than whole parts.
+    row, and the rows filled. The factor is the ratio of squared errors to variances of a column, drawn
+    towards that of all columns, or of those of its view, where little was hidden. Where all ratios together
+    are below 1 they are raised to it: values hidden here and there are easier to fill than whole parts.
 
     Args:
         model: Fitted.
@@ -55,10 +54,21 @@ def variance_factors(
     mean, variance = completed_moments(model, infer(model, starts, np.where(hidden, np.nan, rows)))
     squares = np.where(hidden, np.square(rows - mean), 0.0)
     variances = np.where(hidden, variance, 0.0)
-    overall = squares.sum() / variances.sum()
-    if overall == 0.0:  # of constant columns nothing can be wrong
-        return np.ones(rows.shape[1])
-    typical = variances.sum() / hidden.sum()
-    added = PSEUDO_ROWS * typical
-    factors: FloatArray = (squares.sum(axis=0) + overall * added) / (variances.sum(axis=0) + added)
-    return factors / min(overall, 1.0)
+    factors = np.ones(rows.shape[1])
+    views = np.zeros(rows.shape[1], np.intp) if model.view is None else model.view
+    for view in np.unique(views):
+        of = views == view
+        if not hidden[:, of].any():
+            continue
+        overall = squares[:, of].sum() / variances[:, of].sum()
+        if overall == 0.0:  # of constant columns nothing can be wrong
+            continue
+        typical = variances[:, of].sum() / hidden[:, of].sum()
+        if model.view is not None:
+            # Columns that other views tell have far smaller variances than those that they do not.
+            counts = hidden[:, of].sum(axis=0)
+            typical = np.where(counts > 0, variances[:, of].sum(axis=0) / np.maximum(counts, 1), typical)
+        added = PSEUDO_ROWS * typical
+        found = (squares[:, of].sum(axis=0) + overall * added) / (variances[:, of].sum(axis=0) + added)
+        factors[of] = found / min(overall, 1.0)
+    return factors

@@ -64,14 +64,20 @@ def check_settings(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
         )
 
 
-def checked_views(estimator: BaseEstimator, num_columns: int) -> IntArray | None:
+def checked_views(estimator: BaseEstimator, x: FloatArray) -> IntArray | None:
     """Return the view of each column, `[D]`, or None where there is one view.
 
+    Args:
+        estimator: With the setting `views`.
+        x: Rows `[N, D]`; NaN where a value is missing.
+
     Raises:
-        ValueError: The views are no parts of the columns, or are to be trained by mini-batches.
+        ValueError: The views are no parts of the columns, one never varies, or they are to be trained by
+            mini-batches.
     """
     if estimator.views is None:
         return None
+    num_columns = x.shape[1]
     views = normalised_views(estimator.views)
     last = max(map(max, views))
     if last >= num_columns:
@@ -93,6 +99,9 @@ def checked_views(estimator: BaseEstimator, num_columns: int) -> IntArray | None
     of_columns = np.empty(num_columns, np.intp)
     for v, columns in enumerate(views):
         of_columns[list(columns)] = v
+        part = x[:, list(columns)]
+        if not (np.nanmax(part, axis=0) > np.nanmin(part, axis=0)).any():
+            raise ValueError(f"View {v} never varies, so that it tells nothing. Drop its columns from X.")
     return of_columns
 
 

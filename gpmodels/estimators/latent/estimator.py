@@ -165,7 +165,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEsti
         """
         x = checked_latent_rows(self, X, reset=True)
         check_settings(self, x.shape)
-        view = checked_views(self, x.shape[1])
+        view = checked_views(self, x)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in the next line
             self.scaling_: Scaling = scaling_of(x, self.scale, view)

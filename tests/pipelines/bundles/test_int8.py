@@ -1,12 +1,14 @@
 """Tests of networks in int8: their convolutions are rounded, and what follows is not."""
 
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from data_prep.errors import InputError
 from pipelines.bundles.int8 import int8_network
-from pipelines.bundles.portable import litert_runner, portable_network
+from pipelines.bundles.portable import int8_portable, litert_runner, portable_network
 
 IMAGES = list(np.random.default_rng(0).uniform(0, 255, (20, 1, 12, 12, 3)).astype(np.float32))
 SPEC = tf.TensorSpec([1, 12, 12, 3], tf.float32)
@@ -51,6 +53,22 @@ def test_tensors_that_skip_the_last_convolution_are_passed_on() -> None:
     run, exact = litert_runner(int8_network(network, IMAGES)), litert_runner(network)
     for image in IMAGES[:3]:
         np.testing.assert_allclose(run(inputs=image)["sum"], exact(inputs=image)["sum"], rtol=0.05)
+
+
+def test_a_network_with_a_loop_is_refused() -> None:
+    def looping(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        total = tf.reduce_sum(convolutions(images), axis=[1, 2, 3])
+        return {"sum": tf.while_loop(lambda x: tf.reduce_all(x < 1e6), lambda x: [2.0 * x + 1.0], [total])[0]}
+
+    network = portable_network(looping, SPEC, "test")
+    with pytest.raises(InputError, match="has loops or branches"):
+        int8_network(network, IMAGES)
+
+
+def test_parts_that_tensorflow_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pipelines.bundles.int8", None)
+    with pytest.raises(InputError, match=r"parts of TensorFlow that TensorFlow .* does not have"):
+        int8_portable(IMAGES).convert(b"")
 
 
 def test_a_network_without_convolutions_is_refused() -> None:

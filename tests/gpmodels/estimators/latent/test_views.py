@@ -186,3 +186,33 @@ def test_labels_as_a_view_are_predicted():
 def test_views_that_are_no_parts_of_the_columns_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         BayesianGPLVM(**SETTINGS, **settings).fit(planted(30, 0))
+
+
+def test_a_view_that_never_varies_is_refused():
+    x = planted(30, 0)
+    x[:, 8:] = 1.0
+    x[3, 8:] = np.nan
+    with pytest.raises(ValueError, match="View 1 never varies"):
+        BayesianGPLVM(**SETTINGS, views=VIEWS).fit(x)
+
+
+@pytest.mark.slow
+def test_deviations_of_what_a_view_shares_and_of_what_it_has_for_itself_are_both_true():
+    """Columns of a shared dimension are told by the other view, the others hardly."""
+
+    def draw(num_rows, seed):
+        rng = np.random.default_rng(seed)
+        shared, own, others = rng.normal(size=(3, num_rows, 1))
+        x = np.hstack([shared, own, 0.5 * shared + 0.1, shared, others, np.tanh(shared)])
+        return x + 0.05 * rng.standard_normal(x.shape)
+
+    model = BayesianGPLVM(
+        num_dimensions=3, views=[slice(0, 3), slice(3, 6)], random_state=0, max_iterations=150
+    )
+    model.fit(draw(80, 0))
+    test = draw(200, 1)
+    half = np.where(np.arange(6) < 3, test, np.nan)
+    filled, deviation = model.complete(half, return_std=True)
+    z = np.sqrt(np.mean(((filled - test) / np.where(deviation > 0, deviation, np.inf)) ** 2, axis=0))
+    assert (z[3:] > 0.5).all(), z  # not far too wide
+    assert (z[3:] < 1.6).all(), z  # nor too narrow
