@@ -23,9 +23,10 @@ from data_prep.histopathology.patches import PatchPlace
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import TISSUE_SUFFIXES, Slide, open_slide
 from data_prep.prepared.manifest import load_manifest
+from data_prep.splits.groups import joined_groups
 from pipelines.bundles.prediction_lines import probability_column
 from pipelines.bundles.sources import unique_sources
-from pipelines.label.pool import Pool, PoolImage
+from pipelines.label.pool import Pool, PoolImage, given_groupings
 from pipelines.label.reviewing import (
     keep_what_pictures_show,
     like_prepared,
@@ -36,6 +37,7 @@ from pipelines.label.reviewing import (
     referred_rows,
     require_other_folder,
 )
+from pipelines.label.settings import LabelSettings
 
 _PATCHES = "patches"
 """Folder of the tables that `histopathology predict` writes, and in the folder of labels of the pictures."""
@@ -60,22 +62,43 @@ def tissue_command(images: Path, prepared: Path | None, out: Path, *options: str
         prepared: Folder whose settings and split are kept, in a file of the folder of labels; None for none.
         out: Folder of the labels.
         options: Further options.
+
+    Raises:
+        InputError: The prepared folder is damaged or knows survival times, or the file cannot be written.
     """
     given = ("--set", "patient_column=group", *options)
     if prepared is not None:
-        columns = {"file_column": "image", "label_column": "class", "patient_column": "group"}
-        former = load_manifest(prepared, HistopathologyManifest).settings
-        given = like_prepared(prepared, HistopathologyPrepareSettings, {**former, **columns}, out)
+        former = _without_survival(prepared)
+        changed = {
+            "file_column": "image",
+            "label_column": "class",
+            "patient_column": "group",
+            "positive_class": former.class_names[-1],  # the second of mask_classes need not be last by name
+        }
+        settings = {**former.settings, **changed}
+        given = like_prepared(prepared, HistopathologyPrepareSettings, settings, out)
     return ("histopathology", "prepare", "--images", str(images), *given, "--labels")
 
 
-def referred_patches(predictions: Path, images: Path | None, out: Path) -> Pool:
+def _without_survival(prepared: Path) -> HistopathologyManifest:
+    """Return the manifest of a prepared folder all of whose facts a table of labels can hold."""
+    manifest = load_manifest(prepared, HistopathologyManifest)
+    if manifest.has_survival:
+        raise InputError(
+            f"{prepared}: has months and event of each patient, which labels.csv would lose. Expected a "
+            "folder without survival times. Correct the table that it was prepared with instead."
+        )
+    return manifest
+
+
+def referred_patches(predictions: Path, images: Path | None, out: Path, settings: LabelSettings) -> Pool:
     """Return the patches of largest entropy of the images that a model left to a person, by turns.
 
     Args:
         predictions: Folder that `histopathology predict` wrote.
         images: Folder of the images; None for the one that predictions were made of.
         out: Folder of the labels, which gets the pictures.
+        settings: Of `label`; they may say which images are of one group.
 
     Raises:
         InputError: A table or an image cannot be read, or nothing was referred.
@@ -86,6 +109,8 @@ def referred_patches(predictions: Path, images: Path | None, out: Path) -> Pool:
     names = {path.relative_to(folder).as_posix(): name for name, path in files.items()}
     classes = predicted_classes(predictions)
     columns = ("row", "column", "height", "width", "label", "predictive_entropy")
+    groupings = given_groupings(list(files), settings)
+    groups = joined_groups(list(files), groupings or [{name: name for name in files}])
     tissue = [path for path in predicted_files(predictions) if path.suffix.lower() in TISSUE_SUFFIXES]
     stems = {source.path: source.stem for source in unique_sources(list(dict.fromkeys(tissue)))}
     wanted: dict[str, tuple[list[PatchPlace], list[str]]] = {}
@@ -108,7 +133,9 @@ def referred_patches(predictions: Path, images: Path | None, out: Path) -> Pool:
     found: list[tuple[int, PoolImage]] = []
     for name, (places, reasons) in wanted.items():
         shown = _shown_patches(files[name], name, places, out, skipped)
-        found += [(turn, replace(one, reason=reasons[turn])) for turn, one in enumerate(shown)]
+        found += [
+            (turn, replace(one, group=groups[name], reason=reasons[turn])) for turn, one in enumerate(shown)
+        ]
     found.sort(key=lambda one: one[0])
     sizes = {(place.height, place.width) for places, _ in wanted.values() for place in places}
     height, width = next(iter(sizes))
@@ -132,7 +159,7 @@ def prepared_patches(prepared: Path, images: Path | None, out: Path) -> Pool:
     """
     if images is None:
         raise InputError(f"{prepared}: name what was prepared: gpimaging label IMAGES --from {prepared}.")
-    manifest = load_manifest(prepared, HistopathologyManifest)
+    manifest = _without_survival(prepared)
     files, skipped = named_files(images, TISSUE_SUFFIXES, leave_out=out)
     found: list[PoolImage] = []
     first = {one.source: PatchPlace(one.row, one.column, one.height, one.width) for one in manifest.examples}

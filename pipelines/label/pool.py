@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -143,17 +143,28 @@ def _storable(images: Iterable[PoolImage], skipped: list[Skipped]) -> Iterable[P
             yield image
 
 
+def given_groupings(names: Sequence[str], settings: LabelSettings) -> list[Mapping[str, str]]:
+    """Return the group of each name by each criterion that the settings give.
+
+    Args:
+        names: Names of all images, without suffixes.
+        settings: Of `label`.
+
+    Raises:
+        InputError: The pattern or the list does not fit the names.
+    """
+    neighbours = [consecutive_groups(names, settings.consecutive)] if settings.consecutive > 1 else []
+    return [*settings_groups(names, settings.grouping), *neighbours]
+
+
 def _grouped(images: Sequence[PoolImage], settings: LabelSettings) -> tuple[list[PoolImage], int]:
     """Return the images with their groups, and the distance up to which near-duplicates are to be found."""
-    wanted = settings.grouping
     stems = [image.name.rpartition(".")[0] for image in images]
-    groupings = settings_groups(stems, wanted)
-    distance = wanted.searched_distance
+    groupings = given_groupings(stems, settings)
+    distance = settings.grouping.searched_distance
     if any(image.group for image in images):
         groupings.append({stem: image.group or image.name for stem, image in zip(stems, images, strict=True)})
         distance = -1 if settings.duplicate_distance is None else distance
-    if wanted.consecutive > 1:
-        groupings.append(consecutive_groups(stems, wanted.consecutive))
     groups = joined_groups(stems, groupings or [{stem: stem for stem in stems}])
     grouped = [replace(image, group=groups[stem]) for stem, image in zip(stems, images, strict=True)]
     return grouped, distance

@@ -74,7 +74,7 @@ def open_pool(
     if images is not None:
         require_other_folder(out, images)
     if settings.by == "patch":
-        return _patches(images, out, table, source)
+        return _patches(settings, images, out, table, source)
     if source is not None and is_of_cells(source):
         if table is not None:
             raise InputError("--from names candidates of cells, so --table has nothing to say. Leave it out.")
@@ -93,10 +93,12 @@ def open_pool(
     return replace(pool, purpose="suspects") if is_review else pool
 
 
-def _patches(images: Path | None, out: Path, table: Path | None, source: Path | None) -> Pool:
+def _patches(
+    settings: LabelSettings, images: Path | None, out: Path, table: Path | None, source: Path | None
+) -> Pool:
     """Return the patches of images of tissue that were predicted or prepared."""
     if source is not None and table is None and has_patches(source):
-        return referred_patches(source, images, out)
+        return referred_patches(source, images, out, settings)
     if source is None or table is not None or application_of(source) != "histopathology":
         raise InputError(
             "by=patch is for tissue: name predictions or a prepared folder of histopathology by --from, and "

@@ -61,6 +61,7 @@ def test_patches_of_referred_images_become_a_table_that_prepare_takes(tissue, tm
         settings,
         labels=out / "labels.csv",
     )
+    assert result.manifest.patient_warnings()  # an image is no patient, though its name is in that column
     found = {one.name: result.manifest.class_names[one.label] for one in result.manifest.examples}
     assert found == {name.removesuffix(".jpg"): TISSUE[int("_000080" in name)] for name in asked}
 
@@ -98,6 +99,42 @@ def test_images_of_one_name_have_their_own_tables(tmp_path, out):
     write_predictions(source, dict.fromkeys(files, "true"), dict.fromkeys(stems, ()))
     with pytest.raises(InputError, match="tables of the referred images have no rows"):
         steps.open_pool(BY_PATCH, None, out, source=source)
+
+
+def test_patches_are_grouped_as_the_settings_group_their_images(tissue, out):
+    settings = LabelSettings(by="patch", group_pattern="^p[0-9]|^.")
+    pool = steps.open_pool(settings, None, out, source=tissue)
+    assert {(image.name.rpartition("/")[0], image.group) for image in pool.images} == {("p1/a", "p1")}
+    both = LabelSettings(by="patch", group_pattern="^p[0-9]|^.", consecutive=2)
+    assert {image.group for image in steps.open_pool(both, None, out, source=tissue).images} == {"p1/a"}
+
+
+def test_a_review_keeps_the_positive_class_of_masks(tmp_path, out):
+    write_tissue(tmp_path / "images", ["a.png", "b.png"])
+    mask = np.zeros((80, 120), np.uint8)
+    mask[:40] = 255
+    (tmp_path / "masks").mkdir()
+    for name in "ab":
+        Image.fromarray(mask).save(tmp_path / "masks" / f"{name}.png")
+    images, prepared = tmp_path / "images", tmp_path / "prepared"
+    settings = SMALL.model_copy(update={"mask_classes": ("normal", "metastasis")})
+    old = prepare_histopathology(images, prepared, settings, masks=tmp_path / "masks").manifest
+    pool = steps.open_pool(BY_PATCH, images, out, source=prepared, is_review=True)
+    answer(pool, out, lambda _: "normal", mode="review", most=1)
+    kept = load_settings(HistopathologyPrepareSettings, config=out / "prepare.yaml")
+    new = prepare_histopathology(images, tmp_path / "new", kept, labels=out / "labels.csv").manifest
+    assert new.class_names == old.class_names == ("normal", "metastasis")
+
+
+@pytest.mark.parametrize("settings", [BY_PATCH, LabelSettings()])
+def test_a_review_that_would_lose_survival_times_is_refused(tmp_path, out, settings):
+    write_tissue(tmp_path / "images", ["a.png", "b.png"])
+    table = tmp_path / "table.csv"
+    table.write_text("file,label,patient,months,event\na.png,benign,1,5,1\nb.png,malignant,2,7,0\n")
+    prepare_histopathology(tmp_path / "images", tmp_path / "prepared", SMALL, labels=table)
+    with pytest.raises(InputError, match=r"months and event .* which labels\.csv would lose"):
+        steps.open_pool(settings, tmp_path / "images", out, source=tmp_path / "prepared", is_review=True)
+    assert not out.exists()
 
 
 def test_a_patch_is_outlined_in_the_middle_of_its_surroundings(tissue, tmp_path, out):
