@@ -59,8 +59,9 @@ class Matching:
 def read_annotations(path: Path, settings: CellsPrepareSettings) -> dict[str | None, list[CellEvent]]:
     """Read events from a CSV file with the columns frame, x, y, kind and perhaps sequence.
 
-    A row with a sequence and nothing else says that the sequence shows no event, or no other one. A row with
-    a place and no kind says that there may be an event: its candidate is left out.
+    A row with a sequence and nothing else says that the sequence shows no event, or no other one. With
+    `leave_out_unknown`, a row with a place and no kind says that there may be an event: its candidate is left
+    out.
 
     Args:
         path: The CSV file.
@@ -241,7 +242,7 @@ def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSet
         ) from error
     if not (math.isfinite(x) and math.isfinite(y)):
         raise InputError(f"{path}, line {line}: x {x:g}, y {y:g}. Expected finite numbers, in pixels.")
-    if row["kind"] == settings.none_name:
+    if row["kind"] == settings.none_name or not (row["kind"] or settings.leave_out_unknown):
         raise InputError(
             f"{path}, line {line}: the kind is {row['kind']!r}. Expected the name of a kind of event, not "
             f"that of candidates without one ({settings.none_name!r}). Remove the row or name the kind."

@@ -73,6 +73,11 @@ class CellsPrepareSettings(CandidateSettings, SplitSettings):
     none_name: str = Field(
         default="none", min_length=1, description="Class of the candidates that are no event."
     )
+    leave_out_unknown: bool = Field(
+        default=False,
+        description="Whether an annotation with a place and no kind leaves the candidate there out, as "
+        "nobody could tell; else it is an error.",
+    )
     one_kind: str | None = Field(
         default=None,
         min_length=1,

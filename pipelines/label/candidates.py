@@ -44,6 +44,8 @@ ANNOTATIONS = "annotations.csv"
 """Table of the events that were labelled, in the folder of the labels."""
 _EVENTS = "events.csv"
 """What `cells predict` writes."""
+_UNKNOWN = "leave_out_unknown"
+"""The setting of `cells prepare` for what was not answered."""
 
 _Found = Mapping[PoolImage, tuple[str, CellEvent]]
 """Candidates with the names of their sequences, by their pictures; the kind is what was known before."""
@@ -88,7 +90,9 @@ def referred_events(predictions: Path, sequences: Path | None, out: Path) -> Poo
         sequences = Path(os.path.commonpath([Path(line["file"]).absolute() for line in lines]))
         require_other_folder(out, sequences)
     options = ("--set", f"first_frame={first}") if first else ()
-    pool = _of_pictures(found, first, sequences, out, CandidateSettings(), *options)
+    pool = _of_pictures(
+        found, first, sequences, out, CandidateSettings(), *options, "--set", f"{_UNKNOWN}=true"
+    )
     write = partial(_write_annotations, found, [name or "" for name in events], first, classes[0], out)
     return replace(pool, classes=classes, purpose="referred", write_annotations=write)
 
@@ -113,7 +117,7 @@ def prepared_candidates(prepared: Path, sequences: Path | None, out: Path) -> Po
         name, kind = f"{one.name}.jpg", classes[one.label]
         image = PoolImage(name, _crop(out, name), one.group, kind, one.split or "")
         found[image] = one.source, CellEvent(one.frame - first, one.x, one.y, kind)
-    options = like_prepared(prepared, CellsPrepareSettings, manifest.settings, out)
+    options = like_prepared(prepared, CellsPrepareSettings, {**manifest.settings, _UNKNOWN: True}, out)
     pool = _of_pictures(found, first, sequences, out, manifest.candidate_settings, *options)
     names = [one.name for one in manifest.sequences]
     write = partial(_write_annotations, found, names, first, classes[0], out)

@@ -62,6 +62,7 @@ def test_rows_become_events(tmp_path: Path) -> None:
         ("1,nan,3,mitosis", "finite"),
         ("1,2,,mitosis", "line 2"),
         ("1,2,3,none", "the kind is 'none'"),
+        ("1,2,3,", "line 2: the kind is ''"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, row: str, message: str) -> None:
@@ -71,7 +72,8 @@ def test_bad_rows_are_named(tmp_path: Path, row: str, message: str) -> None:
 
 def test_an_event_without_a_kind_leaves_its_candidates_out(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "frame,x,y,kind\n1,5,10,\n1,95,10,\n1,40,10,mitosis\n")
-    for settings in (SETTINGS, SETTINGS.model_copy(update={"one_kind": "event"})):
+    for one_kind in (None, "event"):
+        settings = SETTINGS.model_copy(update={"leave_out_unknown": True, "one_kind": one_kind})
         events = read_annotations(path, settings)[None]
         assert [event.kind for event in events] == ["", "", settings.one_kind or "mitosis"]
         found = match_events([at(1, 5.0), at(2, 7.0), at(1, 40.0)], events, settings)

@@ -58,7 +58,8 @@ def reasons(out: Path) -> list[str]:
 def test_what_nobody_could_tell_is_no_example(wells: Path, annotations: Path, tmp_path: Path) -> None:
     with annotations.open("a", encoding="utf-8") as file:
         file.write("a,2,70,40,\n")
-    manifest = prepare_cells(wells, annotations, tmp_path / "out").manifest
+    settings = CellsPrepareSettings(leave_out_unknown=True)
+    manifest = prepare_cells(wells, annotations, tmp_path / "out", settings).manifest
     assert [example.name for example in manifest.examples[:3]] == [
         "a/00001_0000",
         "a/00004_0000",

@@ -58,6 +58,7 @@ def test_referred_events_become_annotations_that_prepare_takes(events, wells, tm
     command = next_command(pool, out)
     assert command[1:] == [
         *("cells", "prepare", "--sequences", str(wells), "--set", "first_frame=1"),
+        *("--set", "leave_out_unknown=true"),
         *("--annotations", str(out / "annotations.csv"), "--out", str(out / "prepared")),
     ]
     table = read_table(out / "annotations.csv", ("sequence", "frame", "kind")).values()
@@ -67,7 +68,7 @@ def test_referred_events_become_annotations_that_prepare_takes(events, wells, tm
         *(("b", frame, "mitosis") for frame in "235"),
         ("still", "", ""),
     }
-    settings = CellsPrepareSettings(first_frame=1, radius=10, test_fraction=0.0)
+    settings = CellsPrepareSettings(first_frame=1, radius=10, test_fraction=0.0, leave_out_unknown=True)
     manifest = prepare_cells(wells, out / "annotations.csv", tmp_path / "prepared", settings).manifest
     found = [(one.source, one.frame, manifest.class_names[one.label]) for one in manifest.examples]
     assert found[:2] == [("a", 2, "death"), ("a", 3, "none")]
@@ -96,6 +97,7 @@ def test_labels_of_prepared_candidates_are_reviewed(wells, tmp_path, out):
     session.close()
     command = next_command(pool, out)
     settings = load_settings(CellsPrepareSettings, config=Path(command[command.index("--config") + 1]))
+    assert settings.leave_out_unknown
     new = prepare_cells(wells, out / "annotations.csv", tmp_path / "new", settings).manifest
     assert [one.label for one in old.examples] == [1, 0, 0, 1, 0, 0]
     assert [one.label for one in new.examples] == [1, 1, 0, 1, 0, 0]
