@@ -2,8 +2,8 @@
 
     python -m benchmarks.trunks --data FOLDER --work out/trunks
 
-FOLDER holds the data sets side-scan, ultrasound (BUSI) and colon tissue (by image), see the README; the solar
-cells come with the package elpv-dataset. Whole groups (patients, near-duplicates, neighbours) are divided:
+FOLDER holds the data sets side-scan and ultrasound (BUSI), see the README; the solar cells come with the
+package elpv-dataset. Whole groups (near-duplicates, neighbours) are divided:
 half train, a tenth ends the training and chooses temperatures, the others are judged, with as many seeds as
 asked for. The heads see 64 principal components: logistic regression whose penalty is chosen by inner
 groups, with a temperature, and an SVGP as runs have it.
@@ -63,22 +63,6 @@ class Images:
     group: Array
 
 
-def colon(data: Path, besides: Path) -> tuple[Path, Path]:
-    """Images of colon tissue, benign or malignant, grouped by patient."""
-    folder = data / "glas_colon_histology"
-    with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    images = {path.stem: path for path in folder.rglob("*") if path.suffix in {".bmp", ".png", ".jpg"}}
-    table = besides / "colon.csv"
-    lines = [
-        f"{images[row['name']].relative_to(folder)},{row['grade_glas']},{row['patient_id']}"
-        for row in rows
-        if row["name"] in images
-    ]
-    table.write_text("\n".join(["image,class,group", *lines]) + "\n", encoding="utf-8")
-    return folder, table
-
-
 def side_scan(data: Path, besides: Path) -> tuple[Path, Path]:
     """Side-scan snapshots with the groups of near-duplicates that the data set names."""
     folder = data / "sonar_sidescan_classes"
@@ -92,7 +76,6 @@ def side_scan(data: Path, besides: Path) -> tuple[Path, Path]:
 SETS: dict[str, Callable[[Path, Path], tuple[Path, Path | None]]] = {
     "side-scan": side_scan,
     "ultrasound": ultrasound,
-    "colon tissue": colon,
     "solar cells": solar_cells,
 }
 
