@@ -179,6 +179,10 @@ def test_labels_of_prepared_patches_are_reviewed_and_keep_their_split(tmp_path, 
     assert len(asked) == 3
     expected = [0 if f"{one.name}.jpg" in asked else one.label for one in old.examples]
     assert [one.label for one in new.examples] == expected
+    for settings in (BY_PATCH, LabelSettings()):
+        with pytest.raises(InputError, match="is the folder of the images"):
+            steps.open_pool(settings, tmp_path / "images", tmp_path / "images", source=tmp_path / "prepared")
+    assert sorted(one.name for one in (tmp_path / "images").iterdir()) == names
     with pytest.raises(InputError, match="name what was prepared"):
         steps.open_pool(BY_PATCH, None, out, source=tmp_path / "prepared", is_review=True)
     by_image = steps.open_pool(LabelSettings(), tmp_path / "images", out, source=tmp_path / "prepared")
