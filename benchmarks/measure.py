@@ -240,7 +240,7 @@ def rivals(data: Any, seed: int) -> list[NumberResult]:
 
 
 def held_out_predictions(known: Known, fit: Callable[[Known], Predict]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return mean and variance of each number by what was fitted without its part of the groups."""
+    """Return mean and variance of each number by a model that did not see its part of the groups."""
     mean, variance = np.zeros(len(known.labels)), np.zeros(len(known.labels))
     parts = GroupKFold(min(5, len(np.unique(known.groups))))
     for learned, rest in parts.split(known.features, groups=known.groups):

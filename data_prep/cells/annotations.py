@@ -30,7 +30,7 @@ class CellEvent:
         frame: Number of the frame in which it is seen to happen, from 0.
         x: Column in pixels.
         y: Row in pixels.
-        kind: Kind of event, such as "mitosis"; empty where nobody could tell.
+        kind: Kind of event, such as "mitosis"; empty where the annotator could not tell it.
         line: Number of the line in the CSV file, for messages.
     """
 

@@ -75,8 +75,8 @@ class CellsPrepareSettings(CandidateSettings, SplitSettings):
     )
     leave_out_unknown: bool = Field(
         default=False,
-        description="Whether an annotation with a place and no kind leaves the candidate there out, as "
-        "nobody could tell; else it is an error.",
+        description="Whether `prepare` leaves a candidate out where an annotation names its place and no "
+        "kind, because the annotator could not tell it; without the setting, such an annotation is an error.",
     )
     one_kind: str | None = Field(
         default=None,

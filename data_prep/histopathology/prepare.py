@@ -137,7 +137,7 @@ def prepare_source(
 
 
 def _not_cut(images: Iterable[TissueImage], cut: Collection[str]) -> Iterator[Skipped]:
-    """Yield each labelled patch that was not cut, of images of which others were."""
+    """Yield each labelled patch that `prepare` did not cut, where it cut others of the same image."""
     sources = {name.rpartition("/")[0] for name in cut}
     for image in images:
         lost = [place for place in image.patches if _patch_name(image, *place) not in cut]

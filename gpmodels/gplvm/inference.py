@@ -99,7 +99,7 @@ class Starts(NamedTuple):
         Args:
             standardised: Rows `[N, D]`; NaN where a value is missing.
             count: How many of each row.
-            noise: σ² of each column, in units of which squared distances count, `[D]`.
+            noise: σ² of each column, by which its squared distances are divided, `[D]`.
         """
         count = min(count, len(self.mean))
         is_seen = ~np.isnan(standardised)

@@ -38,8 +38,8 @@ def scaling_of(x: npt.NDArray[Any], scale: str | None, view: IntArray | None = N
     Args:
         x: Rows, `[N, D]`; no column is all NaN.
         scale: `"common"` for one deviation of all columns of a view, which leaves columns that hardly vary
-            (the black margin of a picture) as small as they are; `"columns"` for one of each; None to centre
-            only.
+            (the black margin of a picture) as small as they are; `"columns"` for a deviation of each column;
+            None to centre only.
         view: View of each column, `[D]`; None where there is one.
 
     Example:

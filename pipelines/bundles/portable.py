@@ -89,8 +89,8 @@ def onnx_network(network: bytes) -> bytes:
         InputError: The extra `onnx` is not installed.
     """
     with _onnx_extra():
-        import onnx  # noqa: PLC0415
-        from tf2onnx.convert import from_tflite  # noqa: PLC0415
+        import onnx  # noqa: PLC0415 - of the extra
+        from tf2onnx.convert import from_tflite  # noqa: PLC0415 - of the extra
     with tempfile.TemporaryDirectory() as folder, _deprecation_hidden(), _converter_silent():
         path = Path(folder) / LITERT
         path.write_bytes(network)
@@ -127,11 +127,11 @@ def onnx_outputs(network: bytes, inputs: NDArray[Any]) -> Mapping[str, NDArray[A
         ValueError: It is no such network.
     """
     with _onnx_extra():
-        import onnxruntime  # noqa: PLC0415
+        import onnxruntime  # noqa: PLC0415 - of the extra
     try:
         session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
         outputs = session.run(None, {"inputs": inputs})
-    except Exception as error:  # its classes have no base of their own
+    except Exception as error:  # onnxruntime's errors have no base but this; the caller names the file
         raise ValueError(str(error)) from error
     return dict(zip((output.name for output in session.get_outputs()), outputs, strict=True))
 

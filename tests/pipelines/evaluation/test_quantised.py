@@ -14,6 +14,9 @@ from pipelines.bundles.serving import ClassServer, Server
 from pipelines.evaluation.quantised import QuantisationImages, quantisation_images
 from pipelines.runs.settings import ExportSettings
 
+JOB: Any = SimpleNamespace()
+"""Stands for a job of which nothing is read before the refusal."""
+
 INPUTS = [np.full((1, 2), value, np.float32) for value in (-1.0, 0.5, 3.0)]
 
 
@@ -33,12 +36,12 @@ def test_both_nlls_are_those_of_the_labels(tmp_path: Path) -> None:
 
 def test_images_are_asked_for() -> None:
     with pytest.raises(InputError, match="Give their prepared folder by --data"):
-        quantisation_images(SimpleNamespace(), Server(), None)  # type: ignore[arg-type]
+        quantisation_images(JOB, Server(), None)
 
 
 def test_what_is_no_class_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="for images with one class each"):
-        quantisation_images(SimpleNamespace(), Server(), tmp_path)  # type: ignore[arg-type]
+        quantisation_images(JOB, Server(), tmp_path)
 
 
 def test_images_of_another_training_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from sklearn.datasets import load_wine
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
@@ -146,8 +147,6 @@ def test_a_file_keeps_the_views(small, tmp_path):
 
 @pytest.mark.slow
 def test_progress_tells_each_views_noise(tmp_path):
-    import tensorflow as tf  # noqa: PLC0415
-
     BayesianGPLVM(**SETTINGS, views=VIEWS, max_iterations=10, log_dir=str(tmp_path)).fit(planted(30, 0))
     events = [
         event for path in tmp_path.iterdir() for event in tf.compat.v1.train.summary_iterator(str(path))
