@@ -141,8 +141,17 @@ def _icm(**settings: Any) -> Callable[[Split, int], FloatArray]:
     return _peer(CoregionalisedGPClassifier(noise_variance=ICM_NOISE, **settings))
 
 
-def _own(name: str, rows: str = "all", **settings: Any) -> Callable[[Split, int], FloatArray]:
-    """Return what fits one of this package's estimators to all rows, or to those of one side alone."""
+def _own(
+    name: str, rows: str = "all", by: str | None = "groups", **settings: Any
+) -> Callable[[Split, int], FloatArray]:
+    """Return what fits one of this package's estimators to all rows, or to those of one side alone.
+
+    Args:
+        name: Of the estimator.
+        rows: `"all"`, `"source"` or `"target"`.
+        by: What is left out together: `"groups"` or `"patients"` of the split; None: each row alone.
+        settings: Of the estimator.
+    """
 
     def probability(split: Split, seed: int) -> FloatArray:
         import gpmodels  # noqa: PLC0415 - imports TensorFlow
@@ -150,7 +159,8 @@ def _own(name: str, rows: str = "all", **settings: Any) -> Callable[[Split, int]
         own = getattr(gpmodels, name)(random_state=seed, scaling=None, **settings)
         target = split.sample_domain < 0
         if rows == "all":
-            more = {} if split.groups is None else {"groups": split.groups}
+            groups = getattr(split, by) if by else None
+            more = {} if groups is None else {"groups": groups}
             own.fit(split.x, split.label, sample_domain=split.sample_domain, **more)
         else:
             chosen = target if rows == "target" else ~target
@@ -160,7 +170,7 @@ def _own(name: str, rows: str = "all", **settings: Any) -> Callable[[Split, int]
     return probability
 
 
-def _bound(form: str) -> Callable[[Split, int], FloatArray]:
+def _bound(form: str, max_iterations: int = 100) -> Callable[[Split, int], FloatArray]:
     """Return what trains ATL-DGP on a bound and takes the result, whether left-out rows gain by it or not."""
 
     def probability(split: Split, seed: int) -> FloatArray:
@@ -170,7 +180,7 @@ def _bound(form: str) -> Callable[[Split, int], FloatArray]:
             def _best(self, _exact: Any, rows: Any, seed: int) -> Any:
                 return self._trained(rows, seed)
 
-        own = Trained(random_state=seed, scaling=None, max_iterations=100, latent_posterior=form)
+        own = Trained(random_state=seed, scaling=None, max_iterations=max_iterations, latent_posterior=form)
         own.fit(split.x, split.label, sample_domain=split.sample_domain)
         return np.asarray(own.predict_proba(split.test_x))
 
@@ -200,6 +210,24 @@ METHODS: dict[str, Method] = {
     "ngp_s": Method("NGP-S", _own("ATLDGPClassifier", "source"), is_own=True, needs=_ATL),
     "ngp_t": Method("NGP-T", _own("ATLDGPClassifier", "target"), is_own=True, needs=_ATL),
     "atl": Method("ATL-DGP, exact", _own("ATLDGPClassifier"), is_own=True, needs=_ATL),
+    "atl_layers": Method(
+        "ATL-DGP, two layers",
+        _own("ATLDGPClassifier", output="two_layer"),
+        is_own=True,
+        needs=_ATL,
+    ),
+    "ngp_t_layers": Method(
+        "NGP-T, two layers",
+        _own("ATLDGPClassifier", "target", output="two_layer"),
+        is_own=True,
+        needs=_ATL,
+    ),
+    "ngp_s_layers": Method(
+        "NGP-S, two layers",
+        _own("ATLDGPClassifier", "source", output="two_layer"),
+        is_own=True,
+        needs=_ATL,
+    ),
     "atl_two": Method(
         "ATL-DGP, exact, two sources", _own("ATLDGPClassifier"), is_own=True, needs=_ATL, all_sources=True
     ),
@@ -209,11 +237,12 @@ METHODS: dict[str, Method] = {
         is_own=True,
         needs=_ATL,
     ),
+    "atl_start": Method("ATL-DGP, joint start", _bound("integrated", 0), is_own=True, needs=_ATL),
     "atl_bound": Method("ATL-DGP, trained", _bound("integrated"), is_own=True, needs=_ATL),
     "atl_mean_field": Method(
         "ATL-DGP, trained, the paper's q(D)", _bound("mean_field"), is_own=True, needs=_ATL
     ),
-    "stl": Method("STL-DGP", _own("STLDGPClassifier"), is_own=True, needs=_STL),
+    "stl": Method("STL-DGP", _own("STLDGPClassifier", by=None), is_own=True, needs=_STL),
     "svm_linear_s": Method(
         "linear SVM, source", _peer(PooledClassifier(machine="linear", cost=0.01, target_weight=0.0))
     ),
@@ -261,6 +290,22 @@ METHODS: dict[str, Method] = {
     "jdot": Method("JDOT (skada), no target labels", _jdot, needs="skada"),
 }
 """All methods of the office part, cheap ones first among the peers."""
+
+PATIENT_METHODS = {
+    "atl_patients": Method(
+        "ATL-DGP, exact, patients left out",
+        _own("ATLDGPClassifier", by="patients"),
+        is_own=True,
+        needs=_ATL,
+    ),
+    "atl_layers_patients": Method(
+        "ATL-DGP, two layers, patients left out",
+        _own("ATLDGPClassifier", by="patients", output="two_layer"),
+        is_own=True,
+        needs=_ATL,
+    ),
+}
+"""Of the tissue part alone, whose splits know the patients of rows."""
 
 
 def measures(label: npt.NDArray[np.intp], probability: FloatArray) -> dict[str, float]:

@@ -40,6 +40,7 @@ class Split:
         wide_test_x: The judged rows before the projection, `[n, D]`.
         unlabelled: Whether a method may see judged rows without their labels.
         groups: What stays together when target rows are left out, `[N]`.
+        patients: Patient of each row, `[N]`, where there are patients: coarser groups.
     """
 
     x: FloatArray
@@ -51,6 +52,7 @@ class Split:
     wide_test_x: FloatArray
     unlabelled: bool
     groups: Integers | None = None
+    patients: Integers | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ components, as in the paper, which needs images of the target but no labels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,8 @@ def draw(source: Tissue, target: Tissue, kind: str, count: int, seed: int) -> Ti
         # left out together: a patch says too much about others of its image
         groups=np.concatenate([np.arange(len(taken)), len(taken) + target.image[chosen]]),
     )
+    patients = np.concatenate([np.arange(len(taken)), len(taken) + target.group[chosen]])
+    split = replace(split, patients=patients)
     groups = len(np.unique(target.group[chosen])), len(np.unique(target.group[judged]))
     return TissueSplit(split, target.image[judged], groups)
 

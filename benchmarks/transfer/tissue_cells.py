@@ -6,17 +6,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.transfer.methods import METHODS
+from benchmarks.transfer.methods import METHODS, PATIENT_METHODS
 from benchmarks.transfer.plan import DIRECTIONS, LABELS, NUM_SPLITS, Cell
 from benchmarks.transfer.tissue import TissueSplit, draw, load_tissue, tissue_measures
 
-COMPARED = ("atl", "ngp_t", "ngp_s", "svm", "svm_t", "icm", "fmtl", "mmdt", "gfk_svm")
-"""Keys of `METHODS`."""
+COMPARED = (
+    *("atl", "atl_layers", "atl_patients", "atl_layers_patients", "ngp_t", "ngp_s"),
+    *("svm", "svm_t", "icm", "fmtl", "mmdt", "gfk_svm", "kbtl", "stl"),
+)
+"""Keys of `TISSUE_METHODS`."""
+
+TISSUE_METHODS = METHODS | PATIENT_METHODS
 
 
 def methods() -> list[str]:
     """Return the keys of the methods that are installed."""
-    return [key for key in COMPARED if METHODS[key].is_available]
+    return [key for key in COMPARED if TISSUE_METHODS[key].is_available]
 
 
 def cells_of(methods: list[str]) -> list[Cell]:
@@ -32,7 +37,7 @@ def cells_of(methods: list[str]) -> list[Cell]:
 def compute(cell: Cell, data: Path, out: Path) -> dict[str, Any]:
     """Return scores of each draw."""
     direction, kind, count = cell.problem.split(" ")
-    method = METHODS[cell.method]
+    method = TISSUE_METHODS[cell.method]
     splits, groups = [], []
     for seed in range(NUM_SPLITS):
         drawn = _drawn(data, out, direction, kind, int(count), seed)

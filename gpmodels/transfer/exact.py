@@ -112,7 +112,7 @@ class ExactTransfer:
         for square, start, end in zip(squares, [0, *ends[:-1]], ends, strict=True):
             within += square * np.maximum(1.0 - np.sum(np.square(phi[:, start:end]), axis=1), 0.0)
         by_node = np.einsum("nf,jfc->jnc", phi, self.target_weights)
-        spread = np.einsum("j,jnc->nc", self.node_weight, np.square(by_node - self.mean(x)))
+        spread = np.einsum("j,jnc->nc", self.node_weight, np.square(by_node - phi @ self.mean_weights()))
         return np.maximum(within, 0.0)[:, None] + spread
 
     def transfer_weights(self, x: FloatArray) -> FloatArray:
@@ -183,18 +183,18 @@ def fit_exact(
     )
     seen = [see_source(*pair, noise) for pair in zip(rows.sources, features[:-1], strict=True)]
     target = see_target(rows.target, features, seen, groups, noise)
-    parts = _parts(rows, target)
+    parts = parts_for_scale(rows, target)
     by_node, by_node_of_parts = [], []
     for node in nodes.values:
         inverse = target.inverse(node)
         alpha = inverse.times(target.residual(node))
-        by_node.append(_left_out(target, inverse, alpha, target.groups))
+        by_node.append(left_out_codes(target, inverse, alpha, target.groups))
         if parts is not target.groups:
-            by_node_of_parts.append(_left_out(target, inverse, alpha, parts))
+            by_node_of_parts.append(left_out_codes(target, inverse, alpha, parts))
     log_weight = nodes.log_weight + [_log_density(rows, one, _scale(rows, one)) for one in by_node]
     node_weight = softmax(log_weight)
-    left_out = _averaged(by_node, node_weight)
-    of_parts = _averaged(by_node_of_parts, node_weight) if by_node_of_parts else left_out
+    left_out = averaged(by_node, node_weight)
+    of_parts = averaged(by_node_of_parts, node_weight) if by_node_of_parts else left_out
     weights, source_weights, covariance = function_weights(target, seen, nodes.values, node_weight)
     return ExactTransfer(
         features,
@@ -210,21 +210,21 @@ def fit_exact(
     )
 
 
-def _parts(rows: TransferRows, target: SeenTarget) -> tuple[npt.NDArray[np.intp], ...]:
+def parts_for_scale(rows: TransferRows, target: SeenTarget) -> tuple[npt.NDArray[np.intp], ...]:
     """Return the rows that are left out together for the scale of scores; the groups of real targets."""
     if not rows.is_classifier:
         return target.groups
     return balanced_parts(rows.target.x, np.argmax(target.codes, axis=1), target.groups)
 
 
-def _left_out(
+def left_out_codes(
     target: SeenTarget,
     inverse: Inverse,
     alpha: FloatArray,
     groups: Sequence[npt.NDArray[np.intp]],
 ) -> LeftOut:
-    """Return what is predicted of each group of rows by all others, alpha = C⁻¹ r."""
-    mean, variance = np.empty_like(target.codes), np.empty(len(target.codes))
+    """Return what is predicted of each group of rows by all others, else 0; alpha = C⁻¹ r."""
+    mean, variance = np.zeros_like(target.codes), np.zeros(len(target.codes))
     for group in groups:
         block = np.linalg.inv(inverse.block(group))
         mean[group] = target.codes[group] - block @ alpha[group]
@@ -233,7 +233,7 @@ def _left_out(
     return LeftOut(mean, variance)
 
 
-def _averaged(by_node: Sequence[LeftOut], node_weight: FloatArray) -> LeftOut:
+def averaged(by_node: Sequence[LeftOut], node_weight: FloatArray) -> LeftOut:
     """Return the moments of the mixture over the nodes."""
     means = np.array([one.mean for one in by_node])
     mean = np.einsum("j,jnc->nc", node_weight, means)

@@ -148,6 +148,11 @@ class TransferEstimator(SavedEstimator, abc.ABC):
         return self
 
     @property
+    def _alternative(self) -> str:
+        """What replaces the exact limit where left-out rows gain by it; empty where nothing may."""
+        return "the trained model" if self.max_iterations else ""
+
+    @property
     def _unit(self) -> float:
         """What the target's values are divided by before they are fitted; 1 of classes."""
         return 1.0
@@ -160,7 +165,7 @@ class TransferEstimator(SavedEstimator, abc.ABC):
             comparison: What leaving out says, of target values in their own unit.
         """
         self.leave_one_out_ = comparison
-        self.is_trained_ = isinstance(self.model_, JudgedTransfer)
+        self.is_trained_ = type(self.model_) is not ExactTransfer
         self.mixing_ = self.model_.mixing[:-1]
         self.mixing_std_ = self.model_.mixing_deviation[:-1]
         self.transfer_weight_ = transfer_weight
@@ -325,8 +330,8 @@ class TransferEstimator(SavedEstimator, abc.ABC):
                 f"source {number} gives {share:.0%} ± {deviation:.0%} of the mixture, and {weight:.0%} of "
                 "what the predictions vary with"
             )
-        if self.max_iterations and self._kind == "asymmetric":
-            kept = "the trained model" if self.is_trained_ else "the exact limit, since training did not help"
+        if self._alternative and self._kind == "asymmetric":
+            kept = self._alternative if self.is_trained_ else "the exact limit, since training did not help"
             lines.append(f"kept by what leaving out says: {kept}")
         if self.domains_.sources:
             them = "it" if len(self.domains_.sources) == 1 else "them"

@@ -22,9 +22,12 @@ from gpmodels.estimators.transfer.unlabelled import without_marks
 from gpmodels.transfer.exact import ExactTransfer
 from gpmodels.transfer.judged import JudgedTransfer
 from gpmodels.transfer.rows import TransferRows, class_codes
+from gpmodels.transfer.second_layer import fit_two_layer
 
 FEW_VALUES = 10
 """Labelled target rows below which the mean and deviation of their values are a poor guess."""
+
+OUTPUTS = ("exact", "two_layer")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -43,6 +46,9 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
         latent_posterior: Of that training: `"integrated"`, with the hidden layer's values integrated out, or
             `"mean_field"`, the paper's looser bound.
         noise_variance: σ² of the codes of the classes, `"auto"` for 0.1.
+        output: `"exact"`, or `"two_layer"`, the paper's second layer: a GP with a Gaussian kernel on the
+            codes of the exact limit. It is kept where labelled rows of the target that are left out (whole
+            `groups` of them) are predicted better with it, else the predictions are those of `"exact"`.
         scaling: What the columns are standardised by: `"domain"` for each domain's own rows, unlabelled ones
             too; `"joint"` for all rows; None where they are in one scale already, as principal components.
         random_state: Seed of the inducing inputs, where a domain has more rows than can all be kept.
@@ -51,12 +57,13 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
 
     Attributes:
         classes_: Labels of all domains, sorted.
-        is_trained_: Whether the trained model was kept.
+        is_trained_: Whether the trained model, or the second layer, was kept.
         mixing_: Posterior mean of each source's share π, `[K]`.
         mixing_std_: Its posterior standard deviation, `[K]`.
         transfer_weight_: Share of each source's projection in what the target's functions vary with over its
             rows, `[K]`; the target's own is what is left to 1.
-        leave_one_out_: Mean NLL of target rows that were left out, with and without the sources.
+        leave_one_out_: Mean NLL of target rows that were left out, with and without the sources; of the exact
+            limit, where a second layer stands on it.
 
     Source:
         Kandemir (2015), Asymmetric transfer learning with deep Gaussian processes, section 4, and its exact
@@ -73,6 +80,8 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
     """
 
     _is_classifier: ClassVar[bool] = True
+
+    output: str = "exact"
 
     @all_or_nothing
     def fit(
@@ -124,6 +133,24 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
         index = np.searchsorted(self.classes_, np.where(used, y, self.classes_[0]))
         self._warn_of_untold_classes(y, used & (rows.domain == TARGET))
         return self._fit_rows(rows, class_codes(index, len(self.classes_)))
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.output not in OUTPUTS:
+            raise ValueError(f"output must be one of {OUTPUTS}, but is {self.output!r}.")
+        if self.output == "two_layer" and (self.max_iterations or self._kind == "symmetric"):
+            raise ValueError(
+                'output="two_layer" puts a second layer on the exact limit, which ATLDGPClassifier has with '
+                'max_iterations=0. Set that, or output="exact".'
+            )
+
+    @property
+    def _alternative(self) -> str:
+        return "the second layer" if self.output == "two_layer" else super()._alternative
+
+    def _fitted(self, rows: TransferRows, groups: npt.NDArray[np.intp] | None, seed: int) -> ExactTransfer:
+        exact = super()._fitted(rows, groups, seed)
+        return fit_two_layer(rows, exact, groups) if self.output == "two_layer" else exact
 
     def _warn_of_untold_classes(self, y: npt.NDArray[Any], of_target: npt.NDArray[np.bool_]) -> None:
         missing = np.setdiff1d(self.classes_, y[of_target])

@@ -16,6 +16,7 @@ from gpmodels.transfer.outputs import OutputPosterior
 from gpmodels.transfer.parameters import ModelKind, gathered
 from gpmodels.transfer.rows import DomainRows, LeftOut, TransferRows
 from gpmodels.transfer.score_scale import SourceComparison
+from gpmodels.transfer.second_layer import SecondLayer, TwoLayerTransfer
 from gpmodels.transfer.trained import TrainedTransfer
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
@@ -70,7 +71,9 @@ def restored_transfer(cls: type[Estimator], description: Mapping[str, Any], arra
 
 
 def _exact_arrays(model: ExactTransfer) -> dict[str, npt.NDArray[Any]]:
+    second = vars(model.second) if isinstance(model, TwoLayerTransfer) else {}
     return {
+        **{f"second_{name}": np.asarray(value, np.float64) for name, value in second.items()},
         "nodes": model.nodes,
         "node_weight": model.node_weight,
         "target_weights": model.target_weights,
@@ -82,9 +85,15 @@ def _exact_arrays(model: ExactTransfer) -> dict[str, npt.NDArray[Any]]:
 
 
 def _exact(arrays: Arrays, left_out: LeftOut, description: Mapping[str, Any]) -> ExactTransfer:
-    """Return the exact limit of a file."""
+    """Return the exact limit of a file, with its second layer if it has one."""
     lengthscales = arrays["lengthscales"].tolist()
-    return ExactTransfer(
+    parts: dict[str, Any] = {
+        key.removeprefix("second_"): value if np.ndim(value) else float(value)
+        for key, value in arrays.items()
+        if key.startswith("second_")
+    }
+    layers = {"second": SecondLayer(**parts)} if parts else {}
+    return (TwoLayerTransfer if parts else ExactTransfer)(
         features=tuple(
             DomainFeatures.of(arrays[f"inducing_{i}"], each) for i, each in enumerate(lengthscales)
         ),
@@ -97,6 +106,7 @@ def _exact(arrays: Arrays, left_out: LeftOut, description: Mapping[str, Any]) ->
         left_out=left_out,
         score_scale=description["score_scale"],
         nll=description["nll"],
+        **layers,
     )
 
 

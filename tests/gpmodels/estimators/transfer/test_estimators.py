@@ -131,6 +131,20 @@ def test_trained_models_are_saved_and_copied(kind, tmp_path):
         model.predict(judged, sample_domain=np.zeros(len(judged)))
 
 
+def test_a_second_layer_is_kept_where_it_helps_and_saved(tmp_path):
+    x, y, domain, judged, _ = simulated()
+    exact = ATLDGPClassifier().fit(x, y, sample_domain=domain)
+    model = ATLDGPClassifier(output="two_layer").fit(x, y, sample_domain=domain)
+    assert model.is_trained_
+    assert "kept by what leaving out says: the second layer" in model.summary()
+    assert model.leave_one_out_ == exact.leave_one_out_
+    difference = np.abs(model.predict_proba(judged) - exact.predict_proba(judged)).max()
+    assert 1e-6 < difference < 0.2
+    model.save(tmp_path / "model.npz")
+    loaded = ATLDGPClassifier.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.predict_proba(judged), model.predict_proba(judged))
+
+
 def test_no_share_is_the_target_alone():
     x, y, domain, judged, _ = simulated()
     none = ATLDGPClassifier(mixing=0.0).fit(x, y, sample_domain=domain)
