@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from gpmodels.heads.joint import unit_covariance
 from gpmodels.heads.layers import Basis, FloatArray, Layer, LayerMarginal, Marginals, ridge_coefficients
 from gpmodels.units.folded import compact, compact_marginal
 from gpmodels.units.sparse import SparseUnits, whitened_features
@@ -85,6 +86,14 @@ class SparseLayer(Layer):
         """Return b = G k and κ(h, h) - |b|² as a function of inputs."""
         whitening = self.units.whitening()
         return lambda inputs: Basis(*whitened_features(whitening, 0, inputs, self.units.kernel))
+
+    def drawn(self, inputs: tf.Tensor, rng: np.random.Generator) -> FloatArray:
+        """Draw all functions at the N points of each of S sets of inputs; time grows with S N³."""
+        covariance = tf.add_n(unit_covariance(self.units, self.units.whitening(), 0, inputs))
+        value, vector = np.linalg.eigh(covariance)  # [W, S, N], [W, S, N, N]
+        noise = np.sqrt(value.clip(0.0)) * rng.standard_normal(value.shape)
+        mean = self.marginals()(tf.reshape(inputs, [-1, self.num_inputs])).mean.numpy()
+        return mean.reshape([*inputs.shape[:2], -1]) + np.moveaxis((vector @ noise[..., None])[..., 0], 0, 2)
 
     def prior_kl(self) -> tf.Tensor:
         """Return KL(q(v) ‖ N(0, I)) of all functions, nats."""

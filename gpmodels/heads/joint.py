@@ -27,15 +27,15 @@ class UnitCovariance(NamedTuple):
     """Joint covariance of a unit's P functions at N points, in the two parts of its marginal variance.
 
     Attributes:
-        conditional: κ(x, x') - b(x)ᵀb(x'), float64 `[P, N, N]`.
-        inducing: b(x)ᵀ S b(x'), float64 `[P, N, N]`.
+        conditional: κ(x, x') - b(x)ᵀb(x'), float64 `[P, ..., N, N]`.
+        inducing: b(x)ᵀ S b(x'), float64 `[P, ..., N, N]`.
     """
 
     conditional: tf.Tensor
     inducing: tf.Tensor
 
 
-@check_shapes("x: [N, D]")
+@check_shapes("x: [sets..., N, D]")
 def unit_covariance(units: SparseUnits, whitening: Whitening, unit: int, x: tf.Tensor) -> UnitCovariance:
     """Return the joint covariance of one of the units at points, in float64, since it is a difference.
 
@@ -43,18 +43,23 @@ def unit_covariance(units: SparseUnits, whitening: Whitening, unit: int, x: tf.T
         units: The units.
         whitening: `units.whitening()`, which serves all of them.
         unit: Which of them.
-        x: Points.
+        x: Points, or sets of them, each with a covariance of its own.
     """
-    b, _ = whitened_features(whitening, unit, x, units.kernel)
-    b = tf.cast(b, tf.float64)  # [J, N, M]
+    flat, shape = tf.reshape(x, [-1, x.shape[-1]]), x.shape[:-1]
+    b, _ = whitened_features(whitening, unit, flat, units.kernel)
+    b = tf.reshape(tf.cast(b, tf.float64), [len(b), *shape, b.shape[-1]])  # [J, ..., N, M]
     centre, inverse_lengthscales = whitening.centre[unit], whitening.inverse_lengthscales[unit]
-    scaled = scaled_points(x[None], centre[None], inverse_lengthscales[None], units.kernel)[0]
-    correlation = units.kernel.gram(scaled)  # [J, N, N]; Matérn 1/2 loses digits at distance 0
-    diagonal = tf.broadcast_to(tf.cast(units.kernel.diagonal(scaled), tf.float64), correlation.shape[:2])
-    variance = tf.cast(whitening.variance[unit], tf.float64)
-    prior = variance[:, None, None] * tf.linalg.set_diag(correlation, diagonal)
+    scaled = scaled_points(flat[None], centre[None], inverse_lengthscales[None], units.kernel)[0]
+    scaled = tf.reshape(scaled, [len(scaled), *shape, scaled.shape[-1]])
+    correlation = units.kernel.gram(scaled)  # [J, ..., N, N]; Matérn 1/2 loses digits at distance 0
+    diagonal = tf.broadcast_to(tf.cast(units.kernel.diagonal(scaled), tf.float64), correlation.shape[:-1])
+    one = [1] * len(shape)
+    variance = tf.reshape(tf.cast(whitening.variance[unit], tf.float64), [-1, *one, 1])
+    prior = variance * tf.linalg.set_diag(correlation, diagonal)
     conditional = prior - tf.matmul(b, b, transpose_b=True)
-    roots = tf.matmul(b, tf.cast(tf.convert_to_tensor(units.q_sqrt)[unit], tf.float64))  # J = 1 serves all P
+    q_sqrt = tf.cast(tf.convert_to_tensor(units.q_sqrt)[unit], tf.float64)  # [P, M, M]
+    q_sqrt = tf.reshape(q_sqrt, [len(q_sqrt), *one[1:], *q_sqrt.shape[1:]])
+    roots = tf.matmul(b, q_sqrt)  # J = 1 serves all P
     return UnitCovariance(
         tf.broadcast_to(conditional, [units.num_latents, *conditional.shape[1:]]),
         tf.matmul(roots, roots, transpose_b=True),

@@ -211,6 +211,41 @@ class LayeredHead(GPHead, abc.ABC):
         """Return how many points spread among the features the layers are placed by."""
         return 1
 
+    def sample_layers(self, features: Any, num_samples: int = 1, *, seed: int = 0) -> list[FloatArray]:
+        """Draw h^1, ..., h^(L-1) and g^L of all points together: how layers bend the functions beneath.
+
+        Each draw passes its own values on to the next layer. Neighbouring points vary together, other than
+        in predictions, which take each point by itself. A linear mean m is not added.
+
+        Args:
+            features: Features of the points, `[N, D]`. Time and memory grow with `num_samples` N³ and N².
+            num_samples: Number of draws.
+            seed: Seed of the draws.
+
+        Returns:
+            The draws of each layer, `[num_samples, N, W_l]`.
+
+        Example:
+            >>> from gpmodels import DeepGPHead
+            >>> head = DeepGPHead(num_layers=2, num_inducing=4)
+            >>> head.build((None, 3))
+            >>> [layer.shape for layer in head.sample_layers(np.zeros((7, 3)), 2)]
+            [(2, 7, 3), (2, 7, 1)]
+        """
+        rng = np.random.default_rng(seed)
+        inputs = np.repeat(np.asarray(features, np.float64)[None], num_samples, axis=0)
+        draws = []
+        for number, layer in enumerate(self.stack):
+            values = layer.drawn(tf.constant(inputs, self.compute_dtype), rng)
+            if number < self.num_layers - 1:
+                if self.mean_maps:
+                    values = values + inputs @ self.mean_maps[number].numpy()
+                if self.noise is not None:
+                    values = values + np.sqrt(self.noise.numpy()[number]) * rng.normal(size=values.shape)
+            draws.append(values)
+            inputs = values
+        return draws
+
     # Marginals
 
     def folded_residual(self, folded: Any, features: tf.Tensor) -> Latent:  # noqa: ARG002 - it folds nothing

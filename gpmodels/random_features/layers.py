@@ -115,6 +115,14 @@ class FeatureLayer(Layer):
         parts = self.features.feature_map()
         return lambda inputs: _certain(random_features(parts, inputs, self.features.kernel))
 
+    def drawn(self, inputs: tf.Tensor, rng: np.random.Generator) -> FloatArray:
+        """Draw all functions at the N points of each of S sets of inputs, by their weights."""
+        phi = self.basis()(tf.reshape(inputs, [-1, self.num_inputs])).inputs.numpy()
+        mean, spread = (part.numpy()[0] for part in self._posterior())
+        noise = rng.standard_normal([len(inputs), *mean.shape])
+        weights = mean + (spread * noise if self.q_sqrt is None else (spread @ noise[..., None])[..., 0])
+        return np.asarray(phi.reshape([*inputs.shape[:2], -1]) @ weights.swapaxes(1, 2))
+
     def prior_kl(self) -> tf.Tensor:
         """Return KL(q(v) ‖ N(0, I)) of all functions, and that of learned frequencies, nats."""
         q_mean, spread = self._posterior()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from benchmarks.deep_gp.pictures import aligned, toy_rows
 from benchmarks.deep_gp.plan import CELLS, METHODS, Cell
 from benchmarks.deep_gp.rates import _without_test_part
 from benchmarks.deep_gp.regression import judged, load
@@ -75,3 +76,18 @@ def test_tables_have_a_row_for_each_method_and_size():
         for name, value in (("deep_gp", 20.0), ("gpytorch", 40.0))
     ]
     assert rows_of("speed", times)[0]["over GPyTorch's"] == "0.50"
+
+
+def test_repetitions_are_counted_against_the_gp_of_the_same_data():
+    rmse = {"GP": [0.2, 0.3, 0.1], "deep GP": [0.1, 0.4, 0.05]}
+    scores = {name: [{"rmse": value} for value in values] for name, values in rmse.items()}
+    gp, deep = toy_rows(scores)
+    assert (gp["RMSE"], gp["RMSE below the GP's"]) == ("0.200 ± 0.100", "")
+    assert deep["RMSE below the GP's"] == "2 of 3"
+
+
+def test_what_was_found_is_compared_up_to_an_affine_map():
+    truth = np.random.default_rng(0).normal(size=(20, 2))
+    found = truth @ [[2.0, 1.0], [0.0, -3.0]] + 5.0
+    np.testing.assert_allclose(aligned(found, truth), truth)
+    assert np.abs(aligned(found[:, :1], truth) - truth).max() > 0.1

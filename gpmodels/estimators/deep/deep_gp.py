@@ -19,6 +19,7 @@ from gpmodels.estimators.sparse.base import SparseGPEstimator
 from gpmodels.estimators.sparse.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.sparse.regressors import _GPRegressor
 from gpmodels.heads.layered import checked_layers
+from gpmodels.heads.layers import FloatArray
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.units.counts import is_count
 
@@ -167,6 +168,32 @@ class _DeepGPEstimator(SparseGPEstimator):
             terms = head.expected_log_likelihood(head.latent(scaled), label)
             total += float(weight[block] @ terms.numpy())
         return total
+
+    def sample_layers(self, X: Any, n_samples: int = 1, random_state: int = 0) -> list[FloatArray]:
+        """Draw the functions of each layer at all rows together.
+
+        Args:
+            X: Inputs, `[N, D]`. Time grows with N³: draw for some hundred rows.
+            n_samples: Number of draws.
+            random_state: Seed of the draws.
+
+        Returns:
+            The draws of each layer, `[n_samples, N, W_l]`, without the noise of the targets. Layers are in
+            the units of standardised inputs, the last one in those of standardised targets or of logits.
+
+        Example:
+            >>> X, y = np.arange(20.0)[:, None], np.arange(20.0) > 9
+            >>> model = DeepGPClassifier(num_inducing=5, max_iterations=20, random_state=0).fit(X, y)
+            >>> [layer.shape for layer in model.sample_layers(X, 3)]
+            [(3, 20, 1), (3, 20, 1)]
+        """
+        check_is_fitted(self)
+        x = checked_rows(self, X, reset=False, dtype=np.float64)
+        features = (x - self.input_mean_) / self.input_scale_
+        layers: list[FloatArray] = self._trained_engine().head.sample_layers(
+            features, n_samples, seed=random_state
+        )
+        return layers
 
     def summary(self) -> str:
         """Return a table of what was learned: each layer's width, divergence and lengthscales."""

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import DeepGPHead, DFGPHead, SVGPHead
+from gpmodels.heads.joint import unit_covariance
 from gpmodels.heads.layered import principal_map
 from gpmodels.units.sparse import SparseUnits
 from tests.gpmodels.layer_contract import NUM_FEATURES, REGRESSION_OUTPUTS
@@ -253,3 +254,22 @@ def test_inner_layers_start_by_passing_on_what_they_see(mean_function):
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         DeepGPHead(**settings)
+
+
+def test_joint_draws_have_the_covariance_of_each_layer_and_the_mixture_of_predictions():
+    head = random_deep_gp(
+        1, inner_noise=True, inner_kernels="separate", widths=[2], num_prediction_samples=512
+    )
+    x, units = points(4, 1), head.stack[0].units
+    hidden, output = head.sample_layers(x, 1000, seed=1)
+    expected = tf.add_n(unit_covariance(units, units.whitening(), 0, tf.constant(x))).numpy()
+    expected += head.noise.numpy()[0] * np.eye(4)
+    for function, covariance in enumerate(expected):
+        np.testing.assert_allclose(np.cov(hidden[..., function].T), covariance, atol=0.15 * covariance.max())
+    means = head.stack[0].marginals()(tf.constant(x)).mean.numpy() + x @ head.mean_maps[0].numpy()
+    assert (np.abs(hidden.mean(axis=0) - means) < 4.0 * hidden.std(axis=0) / np.sqrt(1000)).all()
+    latent = head.latent(tf.constant(x))
+    mean = latent.mean.numpy().mean(axis=0)
+    variance = (latent.variance.numpy() + latent.mean.numpy() ** 2).mean(axis=0) - mean**2
+    assert (np.abs(output.mean(axis=0) - mean) < 4.0 * np.sqrt(variance / 1000)).all()
+    np.testing.assert_allclose(output.var(axis=0), variance, rtol=0.25)

@@ -164,3 +164,19 @@ def test_learned_frequencies_start_at_their_draw_and_pay_for_leaving_the_prior()
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         RandomFeatureHead(**settings)
+
+
+def test_draws_of_a_layer_have_its_marginals_and_those_of_a_head_repeat():
+    head = RandomFeatureHead(num_layers=2, num_features=6, dtype="float64")
+    head.build((None, 3))
+    rng = np.random.default_rng(0)
+    for parameter in head.trainable_variables:
+        parameter.assign_add(0.3 * rng.normal(size=parameter.shape))
+    x = tf.constant(points(3))
+    for layer in head.stack:
+        draws = layer.drawn(tf.tile(x[None], [5000, 1, 1]), rng)
+        mean, variance = (part.numpy() for part in layer.marginals()(x))
+        assert (np.abs(draws.mean(axis=0) - mean) < 4.0 * np.sqrt(variance / 5000)).all()
+        np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.1)
+    for ours, again in zip(head.sample_layers(x, 2), head.sample_layers(x, 2), strict=True):
+        np.testing.assert_array_equal(ours, again)
