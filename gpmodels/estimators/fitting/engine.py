@@ -190,7 +190,7 @@ class Engine:
             y: Class indices or targets, `[N]`.
             weight: How often each point counts, `[N]`.
             logits: Cross-fitted logits for the head's linear mean, `[N, P]`; None takes the layer's own. A
-            head without such a mean has none.
+                head without such a mean has none.
             logit_variance: Of these logits, `[N, P]`; None takes the layer's own.
         """
         features = tf.constant(x, self.dtype)
