@@ -260,6 +260,7 @@ def test_joint_draws_have_the_covariance_of_each_layer_and_the_mixture_of_predic
     head = random_deep_gp(
         1, inner_noise=True, inner_kernels="separate", widths=[2], num_prediction_samples=512
     )
+    head.noise.assign([0.8])
     x, units = points(4, 1), head.stack[0].units
     hidden, output = head.sample_layers(x, 1000, seed=1)
     expected = tf.add_n(unit_covariance(units, units.whitening(), 0, tf.constant(x))).numpy()
