@@ -1,6 +1,7 @@
 """Redraw figure 3.3 of the thesis: one-dimensional data whose noise changes, under six regressors.
 
     python -m benchmarks.motorcycle --data motorcycle.npz --out motorcycle.png
+    python -m benchmarks.motorcycle --data motorcycle.npz --wave --out wave.png  # figure 3.4: y + 30 sin x
     python -m benchmarks.motorcycle --out docs/images/changing_noise.jpg  # generated data of the same kind
 
 The file holds X `[N, 1]` and y `[N]`. As in the thesis: two experts, 20 inducing points, the best of five
@@ -158,12 +159,15 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, help=".npz file with X [N, 1] and y [N]; generated data without it"
     )
+    parser.add_argument("--wave", action="store_true", help="add 30 sin x to the targets")
     parser.add_argument("--out", type=Path, required=True, help="picture to write")
     arguments = parser.parse_args()
     x, y = generated_data()
     if arguments.data is not None:
         with np.load(arguments.data, allow_pickle=False) as archive:
             x, y = archive["X"].astype("float64"), archive["y"].astype("float64")
+    if arguments.wave:
+        y = y + 30.0 * np.sin(x[:, 0])
     room = 0.05 * (x.max() - x.min())
     grid = np.linspace(x.min() - room, x.max() + room, 400)[:, None]
     figure, axes = plt.subplots(3, 2, figsize=(10, 10), sharex=True, sharey=True, layout="constrained")
