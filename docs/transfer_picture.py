@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "transfer" / "tissue.json"
 PICTURE = ROOT / "docs" / "images" / "transfer.svg"
 LINES = {
-    "ATL-DGP, exact": ("with the source (ATL-DGP)", "#0b6e99", "-"),
+    "ATL-DGP, exact limit": ("with the source (ATL-DGP)", "#0b6e99", "-"),
     "NGP-T": ("without it", "#c04d2e", "-"),
     "NGP-S": ("source alone", "#888888", ":"),
     "RBF-SVM, pooled, sources weigh .1": ("pooled SVM", "#5a8f3c", "--"),

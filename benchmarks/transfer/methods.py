@@ -209,7 +209,7 @@ _ATL, _STL = "gpmodels:ATLDGPClassifier", "gpmodels:STLDGPClassifier"
 METHODS: dict[str, Method] = {
     "ngp_s": Method("NGP-S", _own("ATLDGPClassifier", "source"), is_own=True, needs=_ATL),
     "ngp_t": Method("NGP-T", _own("ATLDGPClassifier", "target"), is_own=True, needs=_ATL),
-    "atl": Method("ATL-DGP, exact", _own("ATLDGPClassifier"), is_own=True, needs=_ATL),
+    "atl": Method("ATL-DGP, exact limit", _own("ATLDGPClassifier"), is_own=True, needs=_ATL),
     "atl_layers": Method(
         "ATL-DGP, two layers",
         _own("ATLDGPClassifier", output="two_layer"),
@@ -229,7 +229,11 @@ METHODS: dict[str, Method] = {
         needs=_ATL,
     ),
     "atl_two": Method(
-        "ATL-DGP, exact, two sources", _own("ATLDGPClassifier"), is_own=True, needs=_ATL, all_sources=True
+        "ATL-DGP, exact limit, two sources",
+        _own("ATLDGPClassifier"),
+        is_own=True,
+        needs=_ATL,
+        all_sources=True,
     ),
     "atl_trained": Method(
         "ATL-DGP, trained where left-out rows gain",
@@ -293,7 +297,7 @@ METHODS: dict[str, Method] = {
 
 PATIENT_METHODS = {
     "atl_patients": Method(
-        "ATL-DGP, exact, patients left out",
+        "ATL-DGP, exact limit, patients left out",
         _own("ATLDGPClassifier", by="patients"),
         is_own=True,
         needs=_ATL,

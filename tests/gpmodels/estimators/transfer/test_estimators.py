@@ -412,6 +412,8 @@ def test_bad_rows_are_refused_in_a_sentence(changed, message):
         ({"scaling": "target"}, "scaling"),
         ({"max_iterations": -1}, "max_iterations"),
         ({"latent_posterior": "point"}, "latent_posterior"),
+        ({"output": "deep"}, "output must be one of"),
+        ({"output": "two_layer", "max_iterations": 5}, "second layer on the exact limit"),
     ],
 )
 def test_bad_settings_are_refused_in_a_sentence(settings, message):
