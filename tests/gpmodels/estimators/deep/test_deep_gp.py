@@ -50,6 +50,10 @@ def test_targets_are_learned(approximation):
     assert model.score(x, y) > 0.9
     mean, deviation = model.predict(x, return_std=True)
     assert np.mean(np.abs(y - mean) < 2.0 * deviation) > 0.85
+    hidden, output = model.sample_layers(x[:20], 100)
+    assert hidden.shape == output.shape == (100, 20, 1)
+    drawn = output[..., 0] * model.target_scale_ + model.target_mean_
+    assert (np.abs(drawn.mean(axis=0) - mean[:20]) < deviation[:20]).all()
 
 
 @pytest.mark.slow
