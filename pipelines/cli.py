@@ -137,6 +137,12 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
         verification = verify_bundle(bundle)
         differences = {name: f"{value:.2g}" for name, value in sorted(verification.differences.items())}
         show_table(console, f"{bundle} is good; largest difference to the stored output", differences)
+        for name in verification.not_run:
+            console.print(
+                f"{name} was not run, for its runtime is not installed: pip install 'gpimaging[onnx]'",
+                markup=False,
+                soft_wrap=True,
+            )
 
 
 def doctor() -> None:

@@ -196,6 +196,7 @@ class Portable(NamedTuple):
     Attributes:
         name: Name of the file.
         runtime: What the runtime is called.
+        package: Package that runs it.
         convert: From what `portable_network` returns to the content of the file.
         outputs: Runs the content for inputs `[1, ...]`; returns named outputs. Raises `ValueError` where it
             cannot be run.
@@ -206,6 +207,7 @@ class Portable(NamedTuple):
 
     name: str
     runtime: str
+    package: str
     convert: Callable[[bytes], bytes]
     outputs: Callable[[bytes, NDArray[Any]], Mapping[str, NDArray[Any]]]
     tolerance: float = PORTABLE_TOLERANCE
@@ -213,8 +215,8 @@ class Portable(NamedTuple):
 
 
 PORTABLES: Final = {
-    "litert": Portable(LITERT, "LiteRT", lambda network: network, litert_outputs),
-    "onnx": Portable(ONNX, "onnxruntime", onnx_network, onnx_outputs),
+    "litert": Portable(LITERT, "LiteRT", "tensorflow", lambda network: network, litert_outputs),
+    "onnx": Portable(ONNX, "onnxruntime", "onnxruntime", onnx_network, onnx_outputs),
 }
 """What `export --format` can write beside the SavedModel."""
 
@@ -236,7 +238,7 @@ def int8_portable(inputs: Sequence[NDArray[Any]]) -> Portable:
             ) from error
         return int8_network(network, inputs)
 
-    return Portable(INT8, "LiteRT", convert, litert_outputs, INT8_TOLERANCE, is_quantised=True)
+    return Portable(INT8, "LiteRT", "tensorflow", convert, litert_outputs, INT8_TOLERANCE, is_quantised=True)
 
 
 @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)

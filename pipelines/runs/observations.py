@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from data_prep.errors import InputError
 from gpmodels import HybridModel
 from gpmodels.statistics.effective_sample import design_effect, intraclass_correlation, residuals_of
 from pipelines.runs.job import Job
@@ -44,6 +45,16 @@ class Grouped:
 
     batches: tf.data.Dataset
     groups: Sequence[str]
+
+
+def require_observations(job: Job[Any, Any, Any]) -> None:
+    """Raise `InputError` where more effective observations are wanted than there are training points."""
+    wanted = job.settings.effective_observations
+    if not isinstance(wanted, str) and wanted > job.run.num_data:
+        raise InputError(
+            f"effective_observations is {wanted:g}, more than the {job.run.num_data} training points of "
+            f"{job.data.folder}. Give a smaller number, or all."
+        )
 
 
 def observations_of_run(job: Job[Any, Any, Any], pretrained: HybridModel) -> tuple[float | None, str]:

@@ -30,7 +30,7 @@ from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, make_head, make_model
-from pipelines.runs.observations import observations_of_run
+from pipelines.runs.observations import observations_of_run, require_observations
 from pipelines.runs.resume import continued_run, new_run, require_shareable, stage_settings
 from pipelines.runs.sources import open_sources, with_transfer_heads
 from pipelines.runs.training_digests import LEARNED_NAME, write_learned
@@ -181,22 +181,12 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
                 opened=(opened, splits),
             )
         )
-        self._require_observations()
+        require_observations(self.job)
         self._print_warnings()
         if resume and (out / RUN).exists():
             self.job = replace(self.job, run=continued_run(self.job, former))
         if replicas is not None:
             require_shareable(self.job, replicas, resume=resume)
-
-    def _require_observations(self) -> None:
-        """Raise `InputError` where more effective observations are wanted than there are training points."""
-        job = self.job
-        wanted = job.settings.effective_observations
-        if not isinstance(wanted, str) and wanted > job.run.num_data:
-            raise InputError(
-                f"effective_observations is {wanted:g}, more than the {job.run.num_data} training points of "
-                f"{job.data.folder}. Give a smaller number, or all."
-            )
 
     def _not_trainable(self, error: ValueError) -> InputError:
         return InputError(f"{self.job.data.folder} cannot be trained on with these settings: {error}")

@@ -242,6 +242,20 @@ def test_verification_passes_and_covers_every_output(lane_bundle):
     assert verification.worst <= 1e-5
 
 
+def test_a_file_whose_runtime_is_not_installed_is_named_but_not_run(lane_bundle, tmp_path, monkeypatch):
+    bundle = Path(shutil.copytree(lane_bundle, tmp_path / "bundle"))
+    file = bundle / PORTABLES["onnx"].name
+    file.write_bytes(b"cannot be run")
+    change_metadata(bundle, lambda content: content["sha256"].update({file.name: file_sha256(file)}))
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    verification = verify_bundle(bundle)
+    assert verification.not_run == (file.name,)
+    assert verification.differences == verify_bundle(lane_bundle).differences
+    file.write_bytes(b"changed")
+    with pytest.raises(InputError, match="network.onnx does not match its checksum"):
+        verify_bundle(bundle)
+
+
 def test_the_worst_difference_is_nan_if_one_is():
     assert np.isnan(Verification({"a": 0.0, "b": float("nan"), "c": 0.0}).worst)
 
