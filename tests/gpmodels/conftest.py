@@ -10,10 +10,10 @@ pytest.register_assert_rewrite("tests.gpmodels.layer_contract")
 
 @pytest.fixture(autouse=True, scope="session")
 def _many_engines() -> None:
-    """Keep the engines of estimators, whose traces take most of the time that fits of tests take."""
+    """Keep more engines of estimators, whose traces take most of the time of fits, and up to 200 MB each."""
     from gpmodels.estimators.fitting import engine  # noqa: PLC0415 - not while pytest starts
 
-    engine.MAX_ENGINES = 16
+    engine.MAX_ENGINES = 8
 
 
 @pytest.fixture(scope="session")
