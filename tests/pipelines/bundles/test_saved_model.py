@@ -252,7 +252,7 @@ def test_a_file_whose_runtime_is_not_installed_is_named_but_not_run(lane_bundle,
     assert verification.not_run == (file.name,)
     assert verification.differences == verify_bundle(lane_bundle).differences
     file.write_bytes(b"changed")
-    with pytest.raises(InputError, match="network.onnx does not match its checksum"):
+    with pytest.raises(InputError, match=r"network\.onnx does not match its checksum"):
         verify_bundle(bundle)
 
 
