@@ -69,6 +69,7 @@ class Recorder:
             written = SimpleNamespace(num_examples=0, size=(8, 8), describe_examples=lambda: "")
             return SimpleNamespace(
                 differences={"serving_default/label": 0.0},
+                not_run=("network.onnx",),
                 manifest=written,
                 without_lane=[],
                 notes=[],
@@ -215,6 +216,7 @@ def test_demo_and_verify(steps, tmp_path):
     assert (demo, demo_args, demo_options["seed"]) == ("run_demo", (tmp_path,), 2)
     assert (verify, verify_args) == ("verify_bundle", (tmp_path,))
     assert "serving_default/label" in result.stdout
+    assert "network.onnx was not run" in result.stdout
 
 
 @pytest.mark.parametrize(
