@@ -87,7 +87,7 @@ class SparseLayer(Layer):
         whitening = self.units.whitening()
         return lambda inputs: Basis(*whitened_features(whitening, 0, inputs, self.units.kernel))
 
-    def drawn(self, inputs: tf.Tensor, rng: np.random.Generator) -> FloatArray:
+    def drawn(self, inputs: tf.Tensor, rng: np.random.RandomState) -> FloatArray:
         """Draw all functions at the N points of each of S sets of inputs; time grows with S N³."""
         covariance = tf.add_n(unit_covariance(self.units, self.units.whitening(), 0, inputs))
         value, vector = np.linalg.eigh(covariance)  # [W, S, N], [W, S, N, N]

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import gpflow
 import numpy as np
 import tensorflow as tf
+from sklearn.utils import check_random_state
 
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gp import GPHead
@@ -211,19 +212,24 @@ class LayeredHead(GPHead, abc.ABC):
         """Return how many points spread among the features the layers are placed by."""
         return 1
 
-    def sample_layers(self, features: Any, num_samples: int = 1, *, seed: int = 0) -> list[FloatArray]:
+    def sample_layers(self, features: Any, num_samples: int = 1, *, seed: Any = 0) -> list[FloatArray]:
         """Draw h^1, ..., h^(L-1) and g^L of all points together: how layers bend the functions beneath.
 
         Each draw passes its own values on to the next layer. Neighbouring points vary together, other than
         in predictions, which take each point by itself. A linear mean m is not added.
 
         Args:
-            features: Features of the points, `[N, D]`. Time and memory grow with `num_samples` N³ and N².
+            features: Features of the points, `[N, D]`. With sparse layers time grows with W `num_samples` N³,
+                memory with W `num_samples` N².
             num_samples: Number of draws.
-            seed: Seed of the draws.
+            seed: Seed of the draws, or a `RandomState`.
 
         Returns:
             The draws of each layer, `[num_samples, N, W_l]`.
+
+        Raises:
+            ValueError: The head is not built, the number of draws is no positive whole number, or features
+                are not `[N, D]` or not finite.
 
         Example:
             >>> from gpmodels import DeepGPHead
@@ -232,8 +238,23 @@ class LayeredHead(GPHead, abc.ABC):
             >>> [layer.shape for layer in head.sample_layers(np.zeros((7, 3)), 2)]
             [(2, 7, 3), (2, 7, 1)]
         """
-        rng = np.random.default_rng(seed)
-        inputs = np.repeat(np.asarray(features, np.float64)[None], num_samples, axis=0)
+        if not self.built:
+            raise ValueError(f"{self.name} has no layers yet to draw from. Call build or initialize first.")
+        if not is_count(num_samples):
+            raise ValueError(f"The number of draws must be a positive whole number, but is {num_samples!r}.")
+        points, num_inputs = np.asarray(features, np.float64), self.stack[0].num_inputs
+        if points.ndim != 2 or points.shape[1] != num_inputs:
+            raise ValueError(
+                f"Features must be [N, {num_inputs}], a row for each point, as {self.name} was built for, "
+                f"but have the shape {list(points.shape)}. Give the columns that it was trained with."
+            )
+        if not np.isfinite(points).all():
+            row = int(np.argmin(np.isfinite(points).all(axis=1)))
+            raise ValueError(
+                f"Features must be finite, but row {row}, counted from 0, is not. Remove it, or fill it in."
+            )
+        rng = check_random_state(seed)
+        inputs = np.repeat(points[None], num_samples, axis=0)
         draws = []
         for number, layer in enumerate(self.stack):
             values = layer.drawn(tf.constant(inputs, self.compute_dtype), rng)

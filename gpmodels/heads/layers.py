@@ -95,7 +95,7 @@ class Layer(gpflow.Module, abc.ABC):
         """Return what the functions are linear in, as a function of inputs `[N, D]`, differentiable."""
 
     @abc.abstractmethod
-    def drawn(self, inputs: tf.Tensor, rng: np.random.Generator) -> FloatArray:
+    def drawn(self, inputs: tf.Tensor, rng: np.random.RandomState) -> FloatArray:
         """Draw all functions of q at the N points of each of S sets of inputs `[S, N, D]`, `[S, N, W]`."""
 
     @abc.abstractmethod

@@ -115,7 +115,7 @@ class FeatureLayer(Layer):
         parts = self.features.feature_map()
         return lambda inputs: _certain(random_features(parts, inputs, self.features.kernel))
 
-    def drawn(self, inputs: tf.Tensor, rng: np.random.Generator) -> FloatArray:
+    def drawn(self, inputs: tf.Tensor, rng: np.random.RandomState) -> FloatArray:
         """Draw all functions at the N points of each of S sets of inputs, by their weights."""
         phi = self.basis()(tf.reshape(inputs, [-1, self.num_inputs])).inputs.numpy()
         mean, spread = (part.numpy()[0] for part in self._posterior())

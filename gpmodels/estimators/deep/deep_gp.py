@@ -169,17 +169,22 @@ class _DeepGPEstimator(SparseGPEstimator):
             total += float(weight[block] @ terms.numpy())
         return total
 
-    def sample_layers(self, X: Any, n_samples: int = 1, random_state: int = 0) -> list[FloatArray]:
+    def sample_layers(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> list[FloatArray]:
         """Draw the functions of each layer at all rows together.
 
         Args:
-            X: Inputs, `[N, D]`. Time grows with N³: draw for some hundred rows.
+            X: Inputs, `[N, D]`. With sparse layers time grows with W `n_samples` N³ and memory with
+                W `n_samples` N²: draw for some hundred rows.
             n_samples: Number of draws.
-            random_state: Seed of the draws.
+            random_state: Seed of the draws, or a `RandomState`.
 
         Returns:
-            The draws of each layer, `[n_samples, N, W_l]`, without the noise of the targets. Layers are in
-            the units of standardised inputs, the last one in those of standardised targets or of logits.
+            The draws of each layer, `[n_samples, N, W_l]`, without the noise of the targets; `sample_y` of
+            other regressors has its draws last, `[N, n_samples]`. Layers are in the units of standardised
+            inputs, the last one in those of standardised targets or of logits.
+
+        Raises:
+            ValueError: `n_samples` is no positive whole number, or X is not what the model was fitted to.
 
         Example:
             >>> X, y = np.arange(20.0)[:, None], np.arange(20.0) > 9

@@ -169,7 +169,7 @@ def test_settings_out_of_range_are_refused(settings, message):
 def test_draws_of_a_layer_have_its_marginals_and_those_of_a_head_repeat():
     head = RandomFeatureHead(num_layers=2, num_features=6, dtype="float64")
     head.build((None, 3))
-    rng = np.random.default_rng(0)
+    rng = np.random.RandomState(0)
     for parameter in head.trainable_variables:
         parameter.assign_add(0.3 * rng.normal(size=parameter.shape))
     x = tf.constant(points(3))
@@ -178,5 +178,34 @@ def test_draws_of_a_layer_have_its_marginals_and_those_of_a_head_repeat():
         mean, variance = (part.numpy() for part in layer.marginals()(x))
         assert (np.abs(draws.mean(axis=0) - mean) < 4.0 * np.sqrt(variance / 5000)).all()
         np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.1)
-    for ours, again in zip(head.sample_layers(x, 2), head.sample_layers(x, 2), strict=True):
+    seeds = (0, np.random.RandomState(0), 1)
+    for ours, again, other in zip(*(head.sample_layers(x, 2, seed=seed) for seed in seeds), strict=True):
         np.testing.assert_array_equal(ours, again)
+        assert (ours != other).all()
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True])
+def test_draws_are_counted_by_positive_whole_numbers(count):
+    head = RandomFeatureHead(num_layers=1, num_features=2)
+    head.build((None, 3))
+    with pytest.raises(
+        ValueError, match=f"number of draws must be a positive whole number, but is {count!r}"
+    ):
+        head.sample_layers(points(), count)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros(3), r"must be \[N, 3\], .* have the shape \[3\]. Give the columns"),
+        (np.zeros((4, 2)), r"must be \[N, 3\], .* have the shape \[4, 2\]"),
+        ([[0.0, 0.0, 0.0], [0.0, np.nan, 0.0]], "must be finite, but row 1, counted from 0, is not"),
+    ],
+)
+def test_draws_are_of_features_that_the_head_was_built_for(features, message):
+    head = RandomFeatureHead(num_layers=1, num_features=2)
+    with pytest.raises(ValueError, match="no layers yet to draw from"):
+        head.sample_layers(features)
+    head.build((None, 3))
+    with pytest.raises(ValueError, match=message):
+        head.sample_layers(features)

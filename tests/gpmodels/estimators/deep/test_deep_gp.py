@@ -101,6 +101,11 @@ def test_equal_seeds_give_equal_models_and_calls():
     first, second = (DeepGPRegressor(**SMALL).fit(x, y) for _ in range(2))
     np.testing.assert_array_equal(first.predict(x), second.predict(x))
     np.testing.assert_array_equal(first.predict(x), first.predict(x))
+    drawn, again = (model.sample_layers(x, 2, np.random.RandomState(3)) for model in (first, second))
+    np.testing.assert_array_equal(drawn, again)
+    assert np.all(first.sample_layers(x, 2, 4)[-1] != drawn[-1])
+    with pytest.raises(ValueError, match="number of draws must be a positive whole number, but is 0"):
+        first.sample_layers(x, 0)
     other = DeepGPRegressor(**(SMALL | {"random_state": 1})).fit(x, y)
     assert np.any(other.predict(x) != first.predict(x))
 
