@@ -177,7 +177,7 @@ def _bound(form: str, max_iterations: int = 100) -> Callable[[Split, int], Float
         import gpmodels  # noqa: PLC0415 - imports TensorFlow
 
         class Trained(gpmodels.ATLDGPClassifier):
-            def _best(self, _exact: Any, rows: Any, seed: int) -> Any:
+            def _best(self, _exact: Any, rows: Any, _groups: Any, seed: int) -> Any:
                 return self._trained(rows, seed)
 
         own = Trained(random_state=seed, scaling=None, max_iterations=max_iterations, latent_posterior=form)
@@ -219,12 +219,6 @@ METHODS: dict[str, Method] = {
     "ngp_t_layers": Method(
         "NGP-T, two layers",
         _own("ATLDGPClassifier", "target", output="two_layer"),
-        is_own=True,
-        needs=_ATL,
-    ),
-    "ngp_s_layers": Method(
-        "NGP-S, two layers",
-        _own("ATLDGPClassifier", "source", output="two_layer"),
         is_own=True,
         needs=_ATL,
     ),

@@ -115,6 +115,10 @@ class ExactTransfer:
         spread = np.einsum("j,jnc->nc", self.node_weight, np.square(by_node - phi @ self.mean_weights()))
         return np.maximum(within, 0.0)[:, None] + spread
 
+    def moments(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance at rows `[N, D]` of the target, `[N, C]` each."""
+        return self.mean(x), self.variance(x)
+
     def transfer_weights(self, x: FloatArray) -> FloatArray:
         """Return each domain's share of what the target's functions vary with at rows `[N, D]`, `[K + 1]`.
 

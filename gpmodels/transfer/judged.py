@@ -68,10 +68,6 @@ class JudgedTransfer:
         share, total = self.mixing, float(np.sum(self.trained.mixing))
         return np.sqrt(share * (1.0 - share) / (total + 1.0))
 
-    def mean(self, x: FloatArray) -> FloatArray:
-        """Return the mean of the target's functions at its rows `[N, D]`, `[N, C]`."""
-        return self.trained.scores(x)[0]
-
-    def variance(self, x: FloatArray) -> FloatArray:
-        """Return the variance of the target's functions at its rows `[N, D]`, without noise, `[N, C]`."""
-        return self.trained.scores(x)[1]
+    def moments(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the target's functions at its rows `[N, D]`, `[N, C]` each."""
+        return self.trained.scores(x)

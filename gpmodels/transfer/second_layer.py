@@ -14,9 +14,13 @@ where E[d_c k(z, d)] = Ψ1 (μ_c + w (z_c - μ_c)), w = s v/(s v + ℓ²), and �
 `gpmodels.units.psi_statistics`. a = 0 is the exact limit.
 
 Codes of rows that were fitted follow the labels, and say little of the codes of new rows. So the layer learns
-from left-out codes, and each a is judged by rows that neither the layer nor the codes it learns from have
-seen: for that two parts of the rows are left out together. The layers of all a are averaged by what that says
-of them, as those of all π are. s makes left-out codes as far from the labels as they claim to be.
+from left-out codes, and each a is judged by rows whose labels neither the layer nor the codes it learns from
+have seen: for that two parts of the rows are left out together. The layers of all a are averaged by what that
+says of them, as those of all π are. s makes left-out codes as far from the labels as they claim to be.
+
+The judgement is optimistic all the same. s and ℓ are found from all left-out codes, and s from all labels;
+the nodes of the exact limit are weighed by all labels; and the rows whose density weighs the values of a also
+decide, without a margin, whether the average is kept. So it may be kept where new rows lose a little by it.
 """
 
 from collections.abc import Sequence
@@ -119,15 +123,16 @@ class SecondLayer:
 
     def means(self, codes: LeftOut) -> FloatArray:
         """Return the mean of f at codes with μ `[N, C]` and v `[N]` for each amplitude, `[J, N, C]`."""
-        psi = _expectations(codes, self.inducing, self.lengthscale, self.spread)[0]
+        return self._means(codes, _expectations(codes, self.inducing, self.lengthscale, self.spread)[0])
+
+    def _means(self, codes: LeftOut, psi: FloatArray) -> FloatArray:
         shift: FloatArray = self.amplitudes[:, None, None] * (psi @ self.mean)
         return codes.mean + shift
 
     def moments(self, codes: LeftOut) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of f at codes with μ `[N, C]` and v `[N]`, averaged, `[N, C]` each."""
-        _, products, with_code = _expectations(codes, self.inducing, self.lengthscale, self.spread)
-        means = self.means(codes)
-        mean = np.einsum("j,jnc->nc", self.weights, means)
+        psi, products, with_code = _expectations(codes, self.inducing, self.lengthscale, self.spread)
+        mean = np.einsum("j,jnc->nc", self.weights, self._means(codes, psi))
         second = self.spread * codes.variance[:, None] + np.square(codes.mean) - np.square(mean)  # of d alone
         for weight, size, m, covariance in zip(
             self.weights, self.amplitudes, self.mean, self.covariance, strict=True
@@ -174,20 +179,23 @@ class TwoLayerTransfer(ExactTransfer):
 
     def mean(self, x: FloatArray) -> FloatArray:
         """Return the mean of the target's functions at rows `[N, D]` of the target, `[N, C]`."""
-        return self.second.moments(self._codes(x))[0]
+        return self.moments(x)[0]
 
     def variance(self, x: FloatArray) -> FloatArray:
         """Return the variance of the target's functions at its rows `[N, D]`, without noise, `[N, C]`."""
-        return self.second.moments(self._codes(x))[1]
+        return self.moments(x)[1]
 
-    def _codes(self, x: FloatArray) -> LeftOut:
-        return LeftOut(super().mean(x), super().variance(x).mean(axis=1))
+    def moments(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance at rows `[N, D]` of the target, `[N, C]` each."""
+        return self.second.moments(LeftOut(super().mean(x), super().variance(x).mean(axis=1)))
 
 
 def fit_two_layer(
     rows: TransferRows, exact: ExactTransfer, groups: npt.NDArray[np.intp] | None = None
-) -> ExactTransfer:
+) -> ExactTransfer | None:
     """Return the exact limit with a second layer, or as it is where left-out target rows do not gain.
+
+    None where there are fewer than three parts to leave out, since nothing can then judge a layer.
 
     Args:
         rows: Rows of all domains, with codes of classes.
@@ -208,7 +216,7 @@ def fit_two_layer(
         )
     folds, without = _codes_without(rows, exact, groups)
     if len(folds) < 3:  # two are left out, and the layer has to learn from something
-        return exact
+        return None
     own = LeftOut(np.zeros_like(target.codes), np.zeros(len(target)))
     for fold, codes in zip(folds, without, strict=True):
         own.mean[fold], own.variance[fold] = codes.mean[fold], codes.variance[fold]

@@ -139,7 +139,7 @@ class TransferEstimator(SavedEstimator, abc.ABC):
             )
         alone = self._fitted(transfer.without_sources(), groups, seed)
         exact = alone if not parts[:-1] else self._fitted(transfer, groups, seed)
-        self.model_: ExactTransfer | JudgedTransfer = self._best(exact, transfer, seed)
+        self.model_: ExactTransfer | JudgedTransfer = self._best(exact, transfer, groups, seed)
         densities = [fit.left_out_densities(transfer) for fit in (self.model_, alone)]
         found = compare_with_sources(densities[0], densities[1], transfer.target.weight, groups)
         self._set_found(self._transfer_weights(transfer), found.in_units(self._unit))
@@ -151,6 +151,11 @@ class TransferEstimator(SavedEstimator, abc.ABC):
     def _alternative(self) -> str:
         """What replaces the exact limit where left-out rows gain by it; empty where nothing may."""
         return "the trained model" if self.max_iterations else ""
+
+    @property
+    def _why_exact(self) -> str:
+        """Why nothing replaced it, where something might have."""
+        return "training did not help"
 
     @property
     def _unit(self) -> float:
@@ -178,8 +183,14 @@ class TransferEstimator(SavedEstimator, abc.ABC):
         shares = self.model_.mixing[:-1] if self._kind == "asymmetric" else np.ones(rows.num_sources)
         return self.model_.trained.transfer_weight * shares / max(float(shares.sum()), 1e-300)
 
-    def _best(self, exact: ExactTransfer, rows: TransferRows, seed: int) -> ExactTransfer | JudgedTransfer:
-        """Return the exact limit, or what training makes of it where left-out target rows gain by it."""
+    def _best(
+        self,
+        exact: ExactTransfer,
+        rows: TransferRows,
+        groups: npt.NDArray[np.intp] | None,  # noqa: ARG002 - for second layers; training knows none
+        seed: int,
+    ) -> ExactTransfer | JudgedTransfer:
+        """Return the exact limit, or what replaces it where left-out target rows gain by that."""
         if not self.max_iterations:
             return exact
         trained = self._trained(rows, seed)
@@ -303,7 +314,7 @@ class TransferEstimator(SavedEstimator, abc.ABC):
                 chosen = np.arange(len(x))[block][domain[block] == k]
                 rows = self.scales_.scaled(x[chosen], int(k))
                 if k == TARGET:
-                    mean[chosen], variance[chosen] = self.model_.mean(rows), self.model_.variance(rows)
+                    mean[chosen], variance[chosen] = self.model_.moments(rows)
                 elif not isinstance(self.model_, ExactTransfer):
                     raise ValueError(
                         "The trained model predicts rows of the target alone, but sample_domain names a "
@@ -331,7 +342,7 @@ class TransferEstimator(SavedEstimator, abc.ABC):
                 "what the predictions vary with"
             )
         if self._alternative and self._kind == "asymmetric":
-            kept = self._alternative if self.is_trained_ else "the exact limit, since training did not help"
+            kept = self._alternative if self.is_trained_ else f"the exact limit, since {self._why_exact}"
             lines.append(f"kept by what leaving out says: {kept}")
         if self.domains_.sources:
             them = "it" if len(self.domains_.sources) == 1 else "them"

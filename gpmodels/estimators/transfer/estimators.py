@@ -48,7 +48,11 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
         noise_variance: σ² of the codes of the classes, `"auto"` for 0.1.
         output: `"exact"`, or `"two_layer"`, the paper's second layer: a GP with a Gaussian kernel on the
             codes of the exact limit. It is kept where labelled rows of the target that are left out (whole
-            `groups` of them) are predicted better with it, else the predictions are those of `"exact"`.
+            `groups` of them) are predicted better with it, else the predictions are those of `"exact"`. The
+            same left-out rows weigh its amplitudes and decide, by any gain however small, which is
+            optimistic: it may be kept where new rows lose a little. It needs at least three labelled target
+            rows of each class, and three groups of each where there are groups; with fewer it is not judged,
+            and not kept.
         scaling: What the columns are standardised by: `"domain"` for each domain's own rows, unlabelled ones
             too; `"joint"` for all rows; None where they are in one scale already, as principal components.
         random_state: Seed of the inducing inputs, where a domain has more rows than can all be kept.
@@ -64,6 +68,8 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
             rows, `[K]`; the target's own is what is left to 1.
         leave_one_out_: Mean NLL of target rows that were left out, with and without the sources; of the exact
             limit, where a second layer stands on it.
+        second_layer_judged_: Whether there were enough labels to judge a second layer by; of
+            `output="two_layer"` alone.
 
     Source:
         Kandemir (2015), Asymmetric transfer learning with deep Gaussian processes, section 4, and its exact
@@ -138,19 +144,37 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
         super()._check_settings()
         if self.output not in OUTPUTS:
             raise ValueError(f"output must be one of {OUTPUTS}, but is {self.output!r}.")
-        if self.output == "two_layer" and (self.max_iterations or self._kind == "symmetric"):
+        if self.output == "two_layer" and self._kind == "symmetric":
             raise ValueError(
-                'output="two_layer" puts a second layer on the exact limit, which ATLDGPClassifier has with '
-                'max_iterations=0. Set that, or output="exact".'
+                f'output="two_layer" puts a second layer on the exact limit, which {type(self).__name__} '
+                'does not have. Leave output out, or take ATLDGPClassifier(output="two_layer").'
+            )
+        if self.output == "two_layer" and self.max_iterations:
+            raise ValueError(
+                'output="two_layer" puts a second layer on the exact limit, but max_iterations='
+                f'{self.max_iterations} trains another model. Set max_iterations=0, or output="exact".'
             )
 
     @property
     def _alternative(self) -> str:
         return "the second layer" if self.output == "two_layer" else super()._alternative
 
-    def _fitted(self, rows: TransferRows, groups: npt.NDArray[np.intp] | None, seed: int) -> ExactTransfer:
-        exact = super()._fitted(rows, groups, seed)
-        return fit_two_layer(rows, exact, groups) if self.output == "two_layer" else exact
+    @property
+    def _why_exact(self) -> str:
+        if self.output != "two_layer":
+            return super()._why_exact
+        if not self.second_layer_judged_:
+            return "the target has too few labels to judge a second layer by"
+        return "left-out rows did not gain by a second layer"
+
+    def _best(
+        self, exact: ExactTransfer, rows: TransferRows, groups: npt.NDArray[np.intp] | None, seed: int
+    ) -> ExactTransfer | JudgedTransfer:
+        if self.output != "two_layer":
+            return super()._best(exact, rows, groups, seed)
+        found = fit_two_layer(rows, exact, groups)
+        self.second_layer_judged_ = found is not None
+        return exact if found is None else found
 
     def _warn_of_untold_classes(self, y: npt.NDArray[Any], of_target: npt.NDArray[np.bool_]) -> None:
         missing = np.setdiff1d(self.classes_, y[of_target])
@@ -321,7 +345,13 @@ class _SymmetricEstimator(TransferEstimator):
 
     max_iterations: int = 100
 
-    def _best(self, exact: ExactTransfer, rows: TransferRows, seed: int) -> ExactTransfer | JudgedTransfer:
+    def _best(
+        self,
+        exact: ExactTransfer,
+        rows: TransferRows,
+        groups: npt.NDArray[np.intp] | None,  # noqa: ARG002 - training knows none
+        seed: int,
+    ) -> ExactTransfer | JudgedTransfer:
         """Return the trained model; without a source that is the target's own exact limit."""
         return self._trained(rows, seed) if rows.num_sources else exact
 

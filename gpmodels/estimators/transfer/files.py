@@ -43,6 +43,7 @@ def stored_transfer(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any
         "nll_with_sources": estimator.leave_one_out_.with_sources,
         "nll_without_sources": estimator.leave_one_out_.without_sources,
         "standard_error": estimator.leave_one_out_.standard_error,
+        "second_layer_judged": getattr(estimator, "second_layer_judged_", None),
     }
     if not is_classifier(estimator):
         arrays["target_mean"] = estimator.target_scales_.mean
@@ -65,6 +66,8 @@ def restored_transfer(cls: type[Estimator], description: Mapping[str, Any], arra
         estimator.model_ = JudgedTransfer(trained, left_out, description["score_scale"], description["nll"])
     scores = (description[name] for name in ("nll_with_sources", "nll_without_sources", "standard_error"))
     estimator._set_found(arrays["transfer_weight"], SourceComparison(*scores))
+    if getattr(estimator, "output", "exact") == "two_layer":
+        estimator.second_layer_judged_ = bool(description.get("second_layer_judged", True))
     if not is_classifier(estimator):
         estimator.target_scales_ = Scales(arrays["target_mean"], arrays["target_deviation"])
     return estimator

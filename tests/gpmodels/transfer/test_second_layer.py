@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpmodels.transfer import second_layer
 from gpmodels.transfer.exact import fit_exact
 from gpmodels.transfer.nodes import fixed_mixing, prior_nodes
 from gpmodels.transfer.rows import DomainRows, LeftOut, TransferRows, class_codes
@@ -126,6 +127,9 @@ def test_codes_have_seen_neither_fold():
         np.testing.assert_allclose(codes[i].mean[folds[j]], refit.mean(target.x[folds[j]]), atol=1e-6)
         variance = refit.variance(target.x[folds[j]])[:, 0]
         np.testing.assert_allclose(codes[i].variance[folds[j]], variance, atol=1e-6)
+    groups = np.array([0, 0, 1, 2, 2, 3, 4, 4, 5])
+    grouped = _codes_without(rows, exact, groups)[0]
+    assert sum(len(np.unique(groups[fold])) for fold in grouped) == 6  # no group is in two folds
 
 
 def bent(size, seed, scale):
@@ -142,12 +146,18 @@ def test_it_is_kept_only_where_left_out_rows_gain(seed, is_kept):
     exact = fit_exact(rows, prior_nodes(1, 12), noise=0.1)
     model = fit_two_layer(rows, exact)
     assert (model is not exact) == is_kept
+    if is_kept:
+        assert model.second.weights.sum() == pytest.approx(1.0)
+        assert np.ptp(model.second.weights) > 0.01
     x = np.concatenate([rows.target.x, [[1e6, -1e6]]])
     assert np.isfinite(model.mean(x)).all()
     assert np.all(model.variance(x) >= 0.0)
 
 
-def test_too_few_rows_keep_the_exact_limit():
+def test_too_few_rows_cannot_judge_and_too_many_are_refused(monkeypatch):
     rows = random_rows(np.random.default_rng(0), (8, 6))  # two rows of each class: two folds
     exact = fit_exact(rows, prior_nodes(1, 3), noise=0.1)
-    assert fit_two_layer(rows, exact) is exact
+    assert fit_two_layer(rows, exact) is None
+    monkeypatch.setattr(second_layer, "MAX_EXACT_ROWS", 5)
+    with pytest.raises(ValueError, match=r"at most 5 rows of the target, but there are 6"):
+        fit_two_layer(rows, exact)

@@ -145,6 +145,23 @@ def test_a_second_layer_is_kept_where_it_helps_and_saved(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(judged), model.predict_proba(judged))
 
 
+@pytest.mark.parametrize(("seed", "size", "why"), [(2, 12, "did not gain"), (0, 6, "too few labels")])
+def test_a_second_layer_that_is_not_kept_says_why(seed, size, why, tmp_path):
+    x, y, domain, _, _ = simulated(seed=seed, num_target=size)
+    model = ATLDGPClassifier(output="two_layer").fit(x, y, sample_domain=domain)
+    assert not model.is_trained_
+    assert model.second_layer_judged_ == (size == 12)
+    assert why in model.summary()
+    assert "training" not in model.summary()
+    model.save(tmp_path / "model.npz")
+    assert ATLDGPClassifier.load(tmp_path / "model.npz").summary() == model.summary()
+
+
+def test_a_symmetric_model_has_no_exact_limit_for_a_second_layer():
+    with pytest.raises(ValueError, match="which STLDGPClassifier does not have"):
+        STLDGPClassifier(output="two_layer", max_iterations=0).fit(X, Y, sample_domain=DOMAIN)
+
+
 def test_no_share_is_the_target_alone():
     x, y, domain, judged, _ = simulated()
     none = ATLDGPClassifier(mixing=0.0).fit(x, y, sample_domain=domain)
@@ -413,7 +430,7 @@ def test_bad_rows_are_refused_in_a_sentence(changed, message):
         ({"max_iterations": -1}, "max_iterations"),
         ({"latent_posterior": "point"}, "latent_posterior"),
         ({"output": "deep"}, "output must be one of"),
-        ({"output": "two_layer", "max_iterations": 5}, "second layer on the exact limit"),
+        ({"output": "two_layer", "max_iterations": 5}, "max_iterations=5 trains another model"),
     ],
 )
 def test_bad_settings_are_refused_in_a_sentence(settings, message):
