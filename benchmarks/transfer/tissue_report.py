@@ -63,8 +63,9 @@ def problems() -> list[str]:
 
 
 def table(records: list[Record]) -> list[dict[str, Any]]:
-    """Return a row for each point and method."""
+    """Return a row for each point and method; NLLs are compared over draws with those of the exact limit."""
     rows = []
+    references = {record["problem"]: record for record in records if record["method"] == WITH}
     for problem in problems():
         for record in (one for one in records if one["problem"] == problem):
             direction, kind, count = problem.split(" ")
@@ -77,6 +78,10 @@ def table(records: list[Record]) -> list[dict[str, Any]]:
                 values = values_of(record, key)
                 error = np.std(values, ddof=1) / np.sqrt(len(values))
                 row[title] = f"{np.mean(values):.{digits}f} ({error:.{digits}f})"
+            row["NLL minus ATL's"] = ""
+            if problem in references and record["method"] != WITH:
+                test = paired(values_of(record, "nll"), values_of(references[problem], "nll"))
+                row["NLL minus ATL's"] = f"{test.difference:+.3f} (p {test.p_value:.1g})"
             rows.append(row)
     return rows
 

@@ -282,7 +282,12 @@ def test_tissue_checks_are_of_all_points():
     assert not any(check.is_met for check in worse)
     part = tissue_checks(found(tissue_records(atl=75.0, ngp_t=70.0, svm=70.0)[1:]))
     assert not part[0].is_met
-    assert len(tissue_table(tissue_records(atl=75.0, svm=70.0))) == 32
+    records = tissue_records(atl=75.0, svm=70.0)
+    for split in records[-1]["splits"]:
+        split["nll"] = 0.7
+    rows = tissue_table(records)
+    assert len(rows) == 32
+    assert [row["NLL minus ATL's"] for row in rows[-2:]] == ["", "+0.100 (p 8e-06)"]
 
 
 def test_speed_checks_compare_with_their_limits():
