@@ -51,8 +51,8 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
             `groups` of them) are predicted better with it, else the predictions are those of `"exact"`. The
             same left-out rows weigh its amplitudes and decide, by any gain however small, which is
             optimistic: it may be kept where new rows lose a little. It needs at least three labelled target
-            rows of each class, and three groups of each where there are groups; with fewer it is not judged,
-            and not kept.
+            rows of each class, and three groups of each where there are groups; with fewer it may not be
+            judged, and is not kept then.
         scaling: What the columns are standardised by: `"domain"` for each domain's own rows, unlabelled ones
             too; `"joint"` for all rows; None where they are in one scale already, as principal components.
         random_state: Seed of the inducing inputs, where a domain has more rows than can all be kept.
