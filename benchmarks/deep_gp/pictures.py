@@ -58,13 +58,13 @@ def gaussian_process(
 # Figures 6.5 to 6.7: a step
 
 
-def step_data(size: int = 60) -> tuple[FloatArray, FloatArray]:
+def step_data() -> tuple[FloatArray, FloatArray]:
     """Return a step at 0 with little noise."""
-    x = np.linspace(-1.0, 1.0, size)[:, None]
-    return x, (x[:, 0] > 0.0) + 0.01 * np.random.default_rng(0).normal(size=size)
+    x = np.linspace(-1.0, 1.0, 60)[:, None]
+    return x, (x[:, 0] > 0.0) + 0.01 * np.random.default_rng(0).normal(size=len(x))
 
 
-def fit_steps(max_iterations: int = 2000) -> dict[int, DeepGPRegressor]:
+def fit_steps() -> dict[int, DeepGPRegressor]:
     """Fit the step with one, two and four layers that, as in the thesis, have no mean functions."""
     return {
         depth: DeepGPRegressor(
@@ -73,7 +73,7 @@ def fit_steps(max_iterations: int = 2000) -> dict[int, DeepGPRegressor]:
             mean_function="zero",
             inner_noise=True,
             num_samples=5,
-            max_iterations=max_iterations,
+            max_iterations=2000,
             learning_rate=0.02,
             early_stopping=False,
             random_state=0,
@@ -87,31 +87,31 @@ def in_units(model: DeepGPRegressor, standardised: FloatArray) -> FloatArray:
     return standardised * model.target_scale_ + model.target_mean_
 
 
-def draw_posterior(path: Path, models: dict[int, DeepGPRegressor], draws: int = 50) -> None:
+def draw_posterior(path: Path, models: dict[int, DeepGPRegressor]) -> None:
     """Draw samples of functions above the data, as figure 6.5 has them."""
     x, y = step_data()
     grid = np.linspace(-1.6, 1.6, 161)[:, None]
     with saved(path, height=6.0) as figure:
         panels = figure.subplots(len(models), 1, sharex=True, sharey=True)
         for axes, (depth, model) in zip(panels, models.items(), strict=True):
-            functions = in_units(model, model.sample_layers(grid, draws)[-1][..., 0])
+            functions = in_units(model, model.sample_layers(grid, 50)[-1][..., 0])
             axes.plot(grid[:, 0], functions.T, "s", color=RED, ms=2.5, alpha=0.2, mew=0)
             axes.plot(x[:, 0], y, "x", color="black", ms=4)
             axes.set(title=DEPTHS[depth], ylabel="y", ylim=(-0.9, 1.9), yticks=(0, 1))
         panels[-1].set_xlabel("x")
 
 
-def draw_warping(path: Path, models: dict[int, DeepGPRegressor], draws: int = 5) -> None:
+def draw_warping(path: Path, models: dict[int, DeepGPRegressor]) -> None:
     """Draw each layer against x and against its own input, figures 6.6 and 6.7, beside the GP."""
     grid = np.linspace(-1.6, 1.6, 201)[:, None]
     model = models[4]
-    layers = [layer[..., 0] for layer in model.sample_layers(grid, draws)]
-    plain = in_units(models[1], models[1].sample_layers(grid, draws)[-1][..., 0])
+    layers = [layer[..., 0] for layer in model.sample_layers(grid, 5)]
+    plain = in_units(models[1], models[1].sample_layers(grid, 5)[-1][..., 0])
     values = [*layers[:-1], in_units(model, layers[-1])]
     names = ["x", *(f"layer {number}" for number in range(1, len(layers))), "y"]
     with saved(path, height=7.6) as figure:
         panels = figure.subplots(len(values) + 1, 2, sharex="col")
-        before = np.repeat(grid[:, 0][None], draws, axis=0)
+        before = np.broadcast_to(grid[:, 0], layers[0].shape)
         for row, after in enumerate(values):
             for below, above, colour in zip(before, after, COLOURS[1:], strict=True):
                 panels[row, 0].plot(grid[:, 0], above, color=colour, lw=1.3)
@@ -136,22 +136,22 @@ def warping(x: FloatArray) -> FloatArray:
     return np.tanh(8.0 * x) + 0.5 * x
 
 
-def toy_data(seed: int, training: int = 60, test: int = 300) -> dict[str, FloatArray]:
-    """Draw inputs in (-1, 1) and a GP's function of the warped inputs, in two parts."""
+def toy_data(seed: int) -> dict[str, FloatArray]:
+    """Draw inputs in (-1, 1) and a GP's function of the warped inputs: 60 points to train on, 300 to test."""
     rng = np.random.default_rng(seed)
-    x = rng.uniform(-1.0, 1.0, (training + test, 1))
+    x = rng.uniform(-1.0, 1.0, (360, 1))
     function = gaussian_process(rng, warping(x), 0.4, 1)[:, 0]
     y = function + NOISE * rng.normal(size=len(x))
-    parts = {"x": x[:training], "y": y[:training], "x_test": x[training:], "y_test": y[training:]}
-    return parts | {"function": function[training:]}
+    parts = {"x": x[:60], "y": y[:60], "x_test": x[60:], "y_test": y[60:]}
+    return parts | {"function": function[60:]}
 
 
-def toy_models(seed: int, max_iterations: int = 1000) -> dict[str, Any]:
+def toy_models(seed: int) -> dict[str, Any]:
     """Return the regressors, by their names in the table."""
     deep = {
         "num_inducing": 30,
         "num_samples": 5,
-        "max_iterations": max_iterations,
+        "max_iterations": 1000,
         "learning_rate": 0.02,
         "early_stopping": False,
         "random_state": seed,
@@ -166,12 +166,12 @@ def toy_models(seed: int, max_iterations: int = 1000) -> dict[str, Any]:
     }
 
 
-def toy_scores(repetitions: int = REPETITIONS, **settings: Any) -> dict[str, list[dict[str, float]]]:
+def toy_scores() -> dict[str, list[dict[str, float]]]:
     """Return RMSE of the noisy targets, and their negative log density where a model gives one."""
     scores: dict[str, list[dict[str, float]]] = {}
-    for seed in range(repetitions):
+    for seed in range(REPETITIONS):
         data = toy_data(seed)
-        for name, model in toy_models(seed, **settings).items():
+        for name, model in toy_models(seed).items():
             model.fit(data["x"], data["y"])
             has_density = isinstance(model, SVGPRegressor | DeepGPRegressor)
             mean = model.predict(data["x_test"])
@@ -210,7 +210,7 @@ def draw_toy(path: Path, scores: dict[str, list[dict[str, float]]]) -> None:
     with saved(path, height=6.4) as figure:
         panels = figure.subplots(3, 1, height_ratios=(1, 1.2, 1.8))
         panels[0].plot(grid, warping(grid), color=BLUE)
-        panels[0].set(ylabel="hidden", title="the warping that no model is told")
+        panels[0].set(ylabel="hidden", title="the warping that no model is given")
         panels[1].plot(data["x_test"][order, 0], data["function"][order], color=BLUE)
         panels[1].plot(data["x"][:, 0], data["y"], "x", color="black", ms=4)
         panels[1].set(xlabel="x", ylabel="y", title="the first repetition")
@@ -227,15 +227,14 @@ def draw_toy(path: Path, scores: dict[str, list[dict[str, float]]]) -> None:
 # Figure 6.9: hidden layers without labels
 
 
-def manifold_data(seed: int, size: int = 150) -> dict[str, FloatArray]:
-    """Draw a stack of GPs: one top value, a plane of two above it, ten columns of that."""
+def manifold_data(seed: int) -> dict[str, FloatArray]:
+    """Draw a stack of GPs: one top value, a plane of two above it, ten noisy columns of that."""
     rng = np.random.default_rng(seed)
-    top = np.sort(rng.uniform(-2.0, 2.0, size))[:, None]
+    top = np.sort(rng.uniform(-2.0, 2.0, 150))[:, None]
     plane = gaussian_process(rng, top, 1.0, 2)
     plane = (plane - plane.mean(axis=0)) / plane.std(axis=0) + 0.02 * rng.normal(size=plane.shape)
-    return {"top": top, "plane": plane, "rows": gaussian_process(rng, plane, 1.2, 10)} | {
-        "noise": NOISE * rng.normal(size=(size, 10))
-    }
+    rows = gaussian_process(rng, plane, 1.2, 10)
+    return {"top": top, "plane": plane, "rows": rows + NOISE * rng.normal(size=rows.shape)}
 
 
 def stacked_gplvm(rows: FloatArray) -> tuple[FloatArray, FloatArray, int]:
@@ -248,7 +247,7 @@ def stacked_gplvm(rows: FloatArray) -> tuple[FloatArray, FloatArray, int]:
 
 
 def stacked(make: Callable[[int], Any]) -> Callable[[FloatArray], tuple[FloatArray, FloatArray, int]]:
-    """Return the same by a method that is told two dimensions, then one."""
+    """Return the same by a method that is given two dimensions, then one."""
 
     def found(rows: FloatArray) -> tuple[FloatArray, FloatArray, int]:
         plane = make(2).fit_transform(rows)
@@ -270,14 +269,14 @@ def aligned(found: FloatArray, truth: FloatArray) -> FloatArray:
     return np.asarray(basis @ np.linalg.lstsq(basis, truth, rcond=None)[0])
 
 
-def manifold_rows(repetitions: int = REPETITIONS) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def manifold_rows() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return a row a stack, and what each found of the first data."""
     scores: dict[str, list[tuple[float, float, int]]] = {name: [] for name in STACKS}
     first: dict[str, Any] = {}
-    for seed in range(repetitions):
+    for seed in range(REPETITIONS):
         data = manifold_data(seed)
         for name, find in STACKS.items():
-            plane, top, used = find(data["rows"] + data["noise"])
+            plane, top, used = find(data["rows"])
             near = aligned(plane, data["plane"])
             residual = np.sum((data["plane"] - near) ** 2) / np.sum(
                 (data["plane"] - data["plane"].mean(axis=0)) ** 2
@@ -296,7 +295,7 @@ def manifold_rows(repetitions: int = REPETITIONS) -> tuple[list[dict[str, Any]],
                 "R² of the plane": f"{r2.mean():.2f} ± {r2.std(ddof=1):.2f}",
                 "rank correlation with the top": f"{order.mean():.2f} ± {order.std(ddof=1):.2f}",
                 "dimensions of the plane": (
-                    f"found: 2 in {found.count(2)} of {len(found)}" if name == "GPLVMs" else "told: 2"
+                    f"found: 2 in {found.count(2)} of {len(found)}" if name == "GPLVMs" else "given: 2"
                 ),
             }
         )
