@@ -96,10 +96,10 @@ class _Deadline:
 
 
 class _Collector:
-    """Frees the models of the tests so far, of which a process would otherwise hold tens of gigabytes.
+    """Frees the models of earlier tests; without it a process holds tens of gigabytes.
 
-    What TensorFlow has prepared for operations of dead models goes with Keras' session alone: 870 MB after
-    sixteen slow tests of HGP and of held-out logits.
+    TensorFlow keeps what it has prepared for operations of dead models until Keras' session is cleared:
+    870 MB after sixteen slow tests of HGP and of held-out logits.
     """
 
     def __init__(self) -> None:

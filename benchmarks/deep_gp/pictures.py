@@ -303,7 +303,7 @@ def manifold_rows() -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 
 def draw_manifold(path: Path, first: dict[str, Any]) -> None:
-    """Draw the plane and the top of the first data, as they are and as each stack has them."""
+    """Draw the plane and the top of the first repetition: the truth, and what each stack finds."""
     data = manifold_data(0)
     top = data["top"][:, 0]
     shown = {"the truth": (data["plane"], data["top"]), **first}

@@ -100,6 +100,11 @@ def draw(source: Tissue, target: Tissue, kind: str, count: int, seed: int) -> Ti
         [rng.choice(np.flatnonzero(source.label == label), half, replace=False) for label in (0, 1)]
     )
     judged = np.flatnonzero(~is_labelled)
+
+    def with_source(of_target: Integers) -> Integers:
+        """Return groups of all rows; a row of the source is one for itself."""
+        return np.concatenate([np.arange(len(taken)), len(taken) + of_target])
+
     split = projected(
         [(source.x[taken], source.x), (target.x[chosen], target.x)],
         [source.label[taken], target.label[chosen]],
@@ -108,10 +113,9 @@ def draw(source: Tissue, target: Tissue, kind: str, count: int, seed: int) -> Ti
         is_transductive=True,
         num_components=NUM_COMPONENTS,
         # left out together: a patch says too much about others of its image
-        groups=np.concatenate([np.arange(len(taken)), len(taken) + target.image[chosen]]),
+        groups=with_source(target.image[chosen]),
     )
-    patients = np.concatenate([np.arange(len(taken)), len(taken) + target.group[chosen]])
-    split = replace(split, patients=patients)
+    split = replace(split, patients=with_source(target.group[chosen]))
     groups = len(np.unique(target.group[chosen])), len(np.unique(target.group[judged]))
     return TissueSplit(split, target.image[judged], groups)
 

@@ -13,14 +13,15 @@ of ψ_n = a L⁻¹k(Z, d) under q(d_n), its bound is largest at q(z_c) = N(m_c, 
 where E[d_c k(z, d)] = Ψ1 (μ_c + w (z_c - μ_c)), w = s v/(s v + ℓ²), and Ψ1 and Ψ2 are those of
 `gpmodels.units.psi_statistics`. a = 0 is the exact limit.
 
-Codes of rows that were fitted follow the labels, and say little of the codes of new rows. So the layer learns
-from left-out codes, and each a is judged by rows whose labels neither the layer nor the codes it learns from
-have seen: for that two parts of the rows are left out together. The layers of all a are averaged by what that
-says of them, as those of all π are. s makes left-out codes as far from the labels as they claim to be.
+Codes of fitted rows follow the labels and say little about codes of new rows, so the layer learns from codes
+of left-out rows. Each a is judged on a further part of the rows: two parts are left out together, and neither
+the layer nor its codes have seen the judged labels. The layers of all a are averaged, and the density of the
+judged labels weighs them, as it weighs the values of π. s scales v and σ² to the squared distances between
+left-out codes and their labels.
 
-The judgement is optimistic all the same. s and ℓ are found from all left-out codes, and s from all labels;
-the nodes of the exact limit are weighed by all labels; and the rows whose density weighs the values of a also
-decide, without a margin, whether the average is kept. So it may be kept where new rows lose a little by it.
+This judgement is optimistic. s and ℓ are found from all left-out codes, and s from all labels; all labels
+weigh the nodes of the exact limit; and the rows whose density weighs the values of a also decide, without a
+margin, whether the average is kept. So the layer may be kept where it predicts new rows a little worse.
 """
 
 from collections.abc import Sequence

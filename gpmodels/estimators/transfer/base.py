@@ -33,6 +33,7 @@ from gpmodels.transfer.nodes import MixingGrid, fixed_mixing, prior_concentratio
 from gpmodels.transfer.parameters import FORMS
 from gpmodels.transfer.rows import DomainRows, TransferRows, mean_distance
 from gpmodels.transfer.score_scale import SourceComparison, compare_with_sources
+from gpmodels.transfer.second_layer import TwoLayerTransfer
 from gpmodels.transfer.training import train_transfer
 
 CLASS_NOISE = 0.1
@@ -170,7 +171,7 @@ class TransferEstimator(SavedEstimator, abc.ABC):
             comparison: What leaving out says, of target values in their own unit.
         """
         self.leave_one_out_ = comparison
-        self.is_trained_ = type(self.model_) is not ExactTransfer
+        self.is_trained_ = isinstance(self.model_, JudgedTransfer | TwoLayerTransfer)
         self.mixing_ = self.model_.mixing[:-1]
         self.mixing_std_ = self.model_.mixing_deviation[:-1]
         self.transfer_weight_ = transfer_weight
@@ -343,7 +344,7 @@ class TransferEstimator(SavedEstimator, abc.ABC):
             )
         if self._alternative and self._kind == "asymmetric":
             kept = self._alternative if self.is_trained_ else f"the exact limit, since {self._why_exact}"
-            lines.append(f"kept by what leaving out says: {kept}")
+            lines.append(f"chosen by left-out rows: {kept}")
         if self.domains_.sources:
             them = "it" if len(self.domains_.sources) == 1 else "them"
             difference = f"difference {with_sources - without:+.3f} ± {error:.3f}"

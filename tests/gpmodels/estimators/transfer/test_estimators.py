@@ -87,7 +87,7 @@ def test_training_is_kept_where_left_out_rows_gain_by_it():
     best = trained.leave_one_out_.with_sources
     assert best <= exact.leave_one_out_.with_sources
     assert trained.is_trained_ == (best < exact.leave_one_out_.with_sources)
-    assert "kept by what leaving out says: the " in trained.summary()
+    assert "chosen by left-out rows: the " in trained.summary()
     assert trained.score(judged, labels) > 0.8
     assert len(trained.learning_curve_) > 3
     with pytest.raises(ValueError, match="set max_iterations=0"):
@@ -136,7 +136,7 @@ def test_a_second_layer_is_kept_where_it_helps_and_saved(tmp_path):
     exact = ATLDGPClassifier().fit(x, y, sample_domain=domain)
     model = ATLDGPClassifier(output="two_layer").fit(x, y, sample_domain=domain)
     assert model.is_trained_
-    assert "kept by what leaving out says: the second layer" in model.summary()
+    assert "chosen by left-out rows: the second layer" in model.summary()
     assert model.leave_one_out_ == exact.leave_one_out_
     difference = np.abs(model.predict_proba(judged) - exact.predict_proba(judged)).max()
     assert 1e-6 < difference < 0.2
