@@ -129,6 +129,9 @@ def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> S
     errors in units of larger ones. It is one factor for all of a fold, from examples that trained neither,
     and only widens intervals; `docs/theory.md` says what that guarantees.
 
+    Examples of a class whose groups are all in one fold have no weight: the heads without it have not learned
+    the class, which the head of all examples has, so that their certain errors say nothing of its temperature.
+
     Args:
         job: Job on the run and its data.
         head: Name of the head.
@@ -144,6 +147,8 @@ def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> S
         part = selected_points(of_fold, fold.batches("test"))
         if isinstance(part, SelectedNumbers):
             part = part.no_less_sure(selected_points(of_fold, job.batches("selection")), whole)
+        elif not job.has_several_labels:
+            part = replace(part, weights=part.weights * _is_learned(fold)[part.examples])
         parts.append(part)
     return type(parts[0])(
         np.concatenate([part.logits for part in parts]),
@@ -151,6 +156,15 @@ def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> S
         np.concatenate([part.weights for part in parts]),
         np.concatenate(list(_renumbered(parts))),
     )
+
+
+def _is_learned(fold: Job[Any, Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return of each example of a fold whether the fold's heads were trained on its class, `[examples]`."""
+    trained, judged = (
+        [example.label for example in fold.data.manifest.select(names)]
+        for names in (fold.splits.train, fold.splits.test)
+    )
+    return np.isin(judged, trained)
 
 
 def _renumbered(parts: list[SelectedPoints]) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:

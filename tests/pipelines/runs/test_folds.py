@@ -1,6 +1,6 @@
 """How the training examples of a small folder are divided for out-of-fold heads, and what judges a run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,16 +14,19 @@ from pipelines.runs.folds import held_out_names, held_out_points, num_folds_of, 
 from pipelines.runs.selection import SelectedNumbers, SelectedPoints
 
 
-def manifest(num_groups: int, per_group: int = 2) -> LabelledManifest:
+def manifest(num_groups: int, per_group: int = 2, rare: tuple[int, ...] = ()) -> LabelledManifest:
+    """Return groups of two classes in turn, and those of a third class that are `rare`."""
     place = {"shard": "s", "offset": 0, "length": 1, "height": 9, "width": 9}
     examples = tuple(
-        LabelledExample(name=f"{group:03d}/{number}", label=group % 2, group=f"g{group}", **place)
+        LabelledExample(
+            name=f"{group:03d}/{number}", label=2 if group in rare else group % 2, group=f"g{group}", **place
+        )
         for group in range(num_groups)
         for number in range(per_group)
     )
     return LabelledManifest(
         application="test",
-        class_names=("a", "b"),
+        class_names=("a", "b", "c"),
         size=(9, 9),
         settings={},
         num_examples=len(examples),
@@ -42,6 +45,7 @@ class OneJob:
     folder: Any
     application: Any
     settings: Any = field(default_factory=lambda: SimpleNamespace(out_of_fold=True, seed=3))
+    has_several_labels: bool = False
 
     @property
     def data(self) -> Any:
@@ -58,8 +62,16 @@ class OneJob:
         return getattr(self.splits, part)
 
 
-def job(tmp_path, monkeypatch, *, trained: int = 40, selected: int = 8, refers: bool = True) -> OneJob:
-    found = manifest(trained + selected)
+def job(
+    tmp_path,
+    monkeypatch,
+    *,
+    trained: int = 40,
+    selected: int = 8,
+    refers: bool = True,
+    rare: tuple[int, ...] = (),
+) -> OneJob:
+    found = manifest(trained + selected, rare=rare)
     names = [example.name for example in found.examples]
     splits = Splits(train=tuple(names[: 2 * trained]), selection=tuple(names[2 * trained :]), test=())
     monkeypatch.setattr(
@@ -153,6 +165,32 @@ def test_each_fold_is_predicted_by_the_head_without_it(tmp_path, monkeypatch):
     assert by[: len(whole.splits.selection)].tolist() == [0.0] * len(whole.splits.selection)
     for number, fold in enumerate(untrained_folds(whole), 1):
         assert {by[names.index(name)] for name in fold.splits.test} == {number}
+
+
+@pytest.mark.parametrize(
+    ("rare", "several", "counted"), [((7,), False, 94), ((7, 9), False, 96), ((7,), True, 96)]
+)
+def test_what_heads_without_a_fold_never_saw_says_nothing_of_the_head_of_all(
+    rare, several, counted, tmp_path, monkeypatch
+):
+    """A class with one training group: the heads without that group are certain that it is another class."""
+    whole = replace(job(tmp_path, monkeypatch, rare=rare), has_several_labels=several)
+
+    def predict(model: str, names: tuple[str, ...]) -> SelectedPoints:
+        number = len(names)
+        return SelectedPoints(
+            np.zeros((number, 3)), np.zeros(number), np.ones(number), np.arange(number, dtype=np.int32)
+        )
+
+    monkeypatch.setattr(folds, "selected_points", predict)
+    monkeypatch.setattr(folds, "load_run", lambda folder, _kind: folder.name)
+    monkeypatch.setattr(folds, "load_model", lambda _fold, _head: "without a fold")
+    points = held_out_points(whole, "svgp", "whole")
+    without_weight = {
+        name for name, weight in zip(held_out_names(whole), points.weights, strict=True) if not weight
+    }
+    assert points.weights.sum() == counted
+    assert without_weight == ({"007/0", "007/1"} if counted == 94 else set())
 
 
 def test_folds_whose_heads_are_less_sure_do_not_narrow_the_intervals_of_numbers(tmp_path, monkeypatch):
