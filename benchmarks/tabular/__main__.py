@@ -18,25 +18,28 @@ import argparse
 import signal
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.tabular.datasets import RefusedFileError, load_datasets
 from benchmarks.tabular.methods import METHODS
-from benchmarks.tabular.plan import TABLES, DatasetFacts, dataset_facts, plan_cells
-from benchmarks.tabular.runner import Limits, OtherSettingsError, run_cells
+from benchmarks.tabular.plan import TABLES, Cell, DatasetFacts, dataset_facts, plan_cells
+from benchmarks.tabular.problem import NUM_EXPERTS
+from benchmarks.tabular.runner import Limits, OtherSettingsError, read_record, run_cells
 
 
-def main(stopping: threading.Event | None = None) -> int:
+def main(stopping: threading.Event | None = None, words: Sequence[str] | None = None) -> int:
     """Run what is asked for.
 
     Args:
         stopping: Ends the run early once it is set, with a report of what is done.
+        words: The command line's; None for those of the process.
 
     Returns:
         0 if every cell is done, 1 if some are not, 2 for bad input, 130 if it was stopped.
     """
     stopping = stopping or threading.Event()
-    arguments = _parse()
+    arguments = _parse(words)
     facts, refused = _find_datasets(arguments.data, arguments.cut)
     for message in refused:
         print(f"refused: {message}", file=sys.stderr)
@@ -54,10 +57,14 @@ def main(stopping: threading.Event | None = None) -> int:
         num_folds=arguments.folds,
         seeds=arguments.seeds,
         max_iterations=arguments.iterations,
+        num_inducing=arguments.inducing,
+        experts=arguments.experts,
     )
     budget = None if arguments.budget is None else 60.0 * arguments.budget
     limits = Limits(budget, 60.0 * arguments.timeout, arguments.jobs)
     try:
+        if arguments.list:
+            return _list(arguments.out, cells)
         run_cells(
             cells,
             data=arguments.data,
@@ -75,7 +82,20 @@ def main(stopping: threading.Event | None = None) -> int:
     return 130 if stopping.is_set() else int(not complete)
 
 
-def _parse() -> argparse.Namespace:
+def _list(out: Path, cells: Sequence[Cell]) -> int:
+    """Print how many cells of each set and method are done; whether all are."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for cell in cells:
+        record = read_record(out, cell)
+        status = "not run" if record is None else record["status"]
+        groups.setdefault((cell.table, cell.dataset, cell.method), []).append(status)
+    for names, statuses in sorted(groups.items()):
+        counts = ", ".join(f"{statuses.count(status)} {status}" for status in sorted(set(statuses)))
+        print(f"{' '.join(names):60}{counts}")
+    return int(any(status != "done" for statuses in groups.values() for status in statuses))
+
+
+def _parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.tabular",
         description=__doc__,
@@ -92,11 +112,16 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--folds", type=_positive, help="run only the first so many folds of each set")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds of the methods")
     parser.add_argument("--iterations", type=_positive, help="limit of every method, instead of its own")
+    parser.add_argument("--inducing", type=_positive, help="M of every method, instead of 2.5 %% of the rows")
+    parser.add_argument(
+        "--experts", nargs="+", type=int, default=[NUM_EXPERTS], help="T; several for the table of experts"
+    )
+    parser.add_argument("--list", action="store_true", help="only print what is done and what is left")
     parser.add_argument("--budget", type=float, help="minutes after which no cell is started")
     parser.add_argument("--timeout", type=float, default=60.0, help="minutes after which a cell is stopped")
     parser.add_argument("--jobs", type=_positive, default=1, help="cells at a time, sharing the cores")
     parser.add_argument("--retry", action="store_true", help="compute again what failed or was stopped")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def _positive(text: str) -> int:
@@ -122,8 +147,12 @@ def _find_datasets(folder: Path, cut: int | None) -> tuple[list[DatasetFacts], l
     return facts, refused
 
 
-def _run_until_signalled() -> int:
-    """Interrupted or terminated, leave no cell running and write the report; a second signal ends at once."""
+def run_until_signalled(run: Callable[[threading.Event], int]) -> int:
+    """Interrupted or terminated, leave no cell running and write the report; a second signal ends at once.
+
+    Args:
+        run: Gets the event that is set then, and returns the status of the process.
+    """
     stopping = threading.Event()
 
     def stop(*_: object) -> None:
@@ -134,8 +163,8 @@ def _run_until_signalled() -> int:
     signals = (signal.SIGINT, signal.SIGTERM)
     for kind in signals:
         signal.signal(kind, stop)
-    return main(stopping)
+    return run(stopping)
 
 
 if __name__ == "__main__":
-    sys.exit(_run_until_signalled())
+    sys.exit(run_until_signalled(main))

@@ -3,7 +3,8 @@
 A file holds `X [N, D]` and `y [N]`: integers make it a classification set, floats a regression set. A
 regression set that ships an official split (`X_train`, `y_train`, `X_test`, `y_test`) is judged on
 it, every other set by cross-validation. `digit_train` and `digit_test` beside such a split, as in the pen
-digits, make a second set with these labels, named with `_digits`.
+digits, make a second set with these labels, named with `_digits`. Flights, whose targets are minutes of
+delay, make a second set of two classes, named with `_late`: more than 15 minutes or not (thesis 4.4.2.5).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ LARGE = 5000
 OFFICIAL_SPLIT = ("X_train", "y_train", "X_test", "y_test")
 FOLD_SEED = 0
 DIGITS = "_digits"
+FLIGHTS, LATE, LATE_MINUTES = "flights", "_late", 15.0
 
 
 class RefusedFileError(ValueError):
@@ -37,7 +39,8 @@ class Dataset:
     """One data set.
 
     Args:
-        name: The file's stem, with `_digits` for the set with the labels `digit_train`, `digit_test`.
+        name: The file's stem, with `_digits` for the set with the labels `digit_train`, `digit_test`, and
+            `_late` for the flights' classes.
         inputs: X, `[N, D]`.
         targets: y, `[N]`: classes 0 to C - 1 as integers, or floats.
         num_official: Number of leading rows that are the official training part; None without such a split.
@@ -88,7 +91,7 @@ class Dataset:
 
 
 def load_datasets(path: Path) -> Iterator[Dataset]:
-    """The set in a file, and the one with the labels `digit_train` and `digit_test` if they are there.
+    """The set in a file, and the one of other labels that can be made of it.
 
     Raises:
         RefusedFileError: The file is no data set.
@@ -106,12 +109,15 @@ def load_datasets(path: Path) -> Iterator[Dataset]:
             "y": np.concatenate([arrays["digit_train"], arrays["digit_test"]]),
         }
         yield _dataset(path.stem + DIGITS, digits, digest)
+    if path.stem.startswith(FLIGHTS):
+        late = {"X": arrays["X"], "y": (arrays["y"] > LATE_MINUTES).astype(np.int64)}
+        yield _dataset(path.stem + LATE, late, digest)
 
 
 def load_dataset(folder: Path, name: str) -> Dataset:
     """One set of a folder by its name."""
     direct = folder / f"{name}.npz"
-    path = direct if direct.exists() else folder / f"{name.removesuffix(DIGITS)}.npz"
+    path = direct if direct.exists() else folder / f"{name.removesuffix(DIGITS).removesuffix(LATE)}.npz"
     return next(dataset for dataset in load_datasets(path) if dataset.name == name)
 
 

@@ -53,7 +53,7 @@ def classification_measures(labels: npt.NDArray[np.int64], probability: FloatArr
 def regression_measures(
     targets: FloatArray, mean: FloatArray, variance: FloatArray, train_targets: FloatArray
 ) -> dict[str, float]:
-    """SMSE and MSLL (thesis 3.5.1) and NLP in nats, in the targets' own units.
+    """SMSE, MSLL, RMSE (thesis 3.5.1) and NLP in nats, in the targets' own units.
 
     SMSE divides by the variance of the test targets; MSLL subtracts the loss of the Gaussian with the mean
     and variance of the training targets.
@@ -71,6 +71,7 @@ def regression_measures(
     return {
         "smse": float(((targets - mean) ** 2).mean() / targets.var()),
         "msll": float((nlp - trivial).mean()),
+        "rmse": float(np.sqrt(((targets - mean) ** 2).mean())),
         "nlp": float(nlp.mean()),
     }
 

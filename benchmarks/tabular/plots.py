@@ -18,12 +18,14 @@ TITLES = {
     "nlp": "NLP (nats)",
     "smse": "SMSE",
     "msll": "MSLL (nats)",
+    "rmse": "RMSE",
     "brier": "Brier score",
     "ece": "ECE",
     "seconds": "seconds",
+    "processor_seconds": "processor seconds",
     "peak_memory": "peak MiB",
 }
-_COLOURS = mpl.color_sequences["tab10"]
+_COLOURS = mpl.color_sequences["tab20"]
 
 
 def _colour(method: str) -> Any:

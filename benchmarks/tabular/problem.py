@@ -54,6 +54,7 @@ class Problem:
         num_classes: C; 0 for regression.
         num_inducing: M, of the global unit and, unless the next says otherwise, of each expert.
         num_expert_inducing: Inducing points of each expert; None for M.
+        num_experts: T at the start.
         seed: Of all that is random in a method.
         max_iterations: None leaves it to the method.
         clock: Of the training.
@@ -67,6 +68,7 @@ class Problem:
     num_classes: int
     num_inducing: int
     num_expert_inducing: int | None = None
+    num_experts: int = NUM_EXPERTS
     seed: int = 0
     max_iterations: int | None = None
     clock: Clock = field(default_factory=Clock)

@@ -15,6 +15,7 @@ from benchmarks.tabular.plots import TITLES, plot_curves, plot_losses
 from benchmarks.tabular.problem import NUM_EXPERTS
 from benchmarks.tabular.runner import read_record
 from benchmarks.tabular.summary import (
+    COSTS,
     Records,
     Spread,
     fold_means,
@@ -24,7 +25,7 @@ from benchmarks.tabular.summary import (
 )
 
 Rows = list[dict[str, Any]]
-MEASURES = {"classification": ("error", "nlp", "brier", "ece"), "regression": ("smse", "msll", "nlp")}
+MEASURES = {"classification": ("error", "nlp", "brier", "ece"), "regression": ("smse", "msll", "rmse", "nlp")}
 COMPARED = {"classification": ("error", "nlp"), "regression": ("smse", "nlp")}
 REFERENCE = "gpflow_svgp"
 NLP_TOLERANCE = 0.005
@@ -34,9 +35,12 @@ CAVEATS = f"""\
   one fold). Training parts of folds overlap, so that deviations and p-values are rather too small.
 - Inputs and regression targets are standardised by the training part, for every method. M is 2.5 % of the
   training rows (500 on kin40k, pole_telecom, pumadyn32nm; at least 10, at most 1000); {NUM_EXPERTS} experts.
+- The GP with Laplace's approximation stands for the thesis' GP with expectation propagation (EP-GP), which
+  scikit-learn does not have; it gets at most 1000 rows, since the thesis too leaves EP-GP out of larger sets.
 - Thesis values are context: other subsets (CTG has 975 rows there), other folds, other machines. Its SVGP
   stands beside all three SVGP here.
-- Seconds are of training alone, choice of settings included; memory is the process' peak, libraries included.
+- Seconds are of training alone, choice of settings included: on the clock, and of the processors; memory is
+  the process' peak, libraries included.
 - GPflow: own SE-ARD kernel, whitened, k-means start, full-batch L-BFGS. GPyTorch: the same with Adam,
   learning rate chosen on held-out training rows, mini-batches above 5000 rows. SVM: C and gamma by three-fold
   search on at most 4000 training rows, Platt's sigmoid. Trees: early stopping; for regression a held-out
@@ -45,6 +49,12 @@ CAVEATS = f"""\
   and no error costs more than 6.9. The hierarchical GP has M points in each unit, four times an SVGP's.
 - Other processes may have shared the machine; compare seconds within a table only.
 """
+
+
+_SERIES = {
+    "experts": ("Experts at the start, on the first fold (thesis Fig. 4.2)", "num_experts"),
+    "rows": ("Rows to train on (thesis Table 3.5 and Fig. 4.5)", "num_train"),
+}
 
 
 class _Done:
@@ -110,6 +120,11 @@ def write_report(
         tables["Global and local inducing points of the HGP (thesis Tables 4.2 and 3.1)"] = [
             row for (dataset, _), group in grids.items() for row in _grid_rows(by_name[dataset], group)
         ]
+    for table, (title, column) in _SERIES.items():
+        if records := done.of(table):
+            tables[title] = [
+                row for key, group in records.items() for row in _series_rows(column, *key, group)
+            ]
     if curves := done.of("time_accuracy"):
         tables[f"Time to reach GPflow's final NLP + {NLP_TOLERANCE}, evaluation not counted"] = _time_rows(
             curves
@@ -152,7 +167,7 @@ def _method_row(table: str, dataset: str, method: str, records: Records) -> dict
         "folds": len({record["cell"]["fold"] for record in records}),
         "seeds": len({record["cell"]["seed"] for record in records}),
         **{TITLES[key]: spread(records, key) for key in MEASURES[table]},
-        **{TITLES[key]: _significant(spread(records, key).mean) for key in ("seconds", "peak_memory")},
+        **{TITLES[key]: _significant(spread(records, key).mean) for key in COSTS},
         "thesis": ", ".join(f"{key} {number:g}" for key, number in value(dataset, method).items()),
     }
 
@@ -225,6 +240,27 @@ def _grid_rows(facts: DatasetFacts, records: Records) -> Rows:
                 "its value": spread(group, keys[1]),
                 "seconds": _significant(spread(group, "seconds").mean),
                 "thesis": ", ".join(f"{key} {number:g}" for key, number in value.items()),
+            }
+        )
+    return rows
+
+
+def _series_rows(column: str, dataset: str, method: str, records: Records) -> Rows:
+    """One row for each value of a setting, with the number of experts that were left."""
+    rows = []
+    for value in sorted({record["cell"][column] for record in records}):
+        group = [record for record in records if record["cell"][column] == value]
+        measures = next(keys for keys in MEASURES.values() if set(keys) <= set(group[0]["measures"]))
+        left = [record["notes"]["experts"] for record in group if "experts" in record["notes"]]
+        rows.append(
+            {
+                "set": dataset,
+                "method": METHODS[method].title,
+                column: value if METHODS[method].has_experts or column != "num_experts" else 0,
+                "experts left": f"{_mean(left):g}" if left else "",
+                "seeds": len(group),
+                **{TITLES[key]: spread(group, key) for key in measures},
+                **{TITLES[key]: _significant(spread(group, key).mean) for key in COSTS},
             }
         )
     return rows

@@ -41,7 +41,8 @@ class Limits:
     Args:
         budget: Seconds after which no cell is started; None for no limit.
         timeout: Seconds after which a cell is stopped.
-        jobs: Cells at a time; they share the processor's cores evenly.
+        jobs: Cells at a time; they share the processor's cores evenly, unless the environment says how many
+            threads each has.
     """
 
     budget: float | None
@@ -139,13 +140,13 @@ def cell_command(cell: Cell, data: Path, record: Path) -> list[str]:
 
 def _start(cell: Cell, data: Path, out: Path, limits: Limits) -> _Running:
     threads = str(max(1, (os.cpu_count() or 1) // limits.jobs))
-    environment = {**os.environ, **dict.fromkeys(_THREAD_SETTINGS, threads), **_WAITING}
+    environment = {**dict.fromkeys(_THREAD_SETTINGS, threads), **_WAITING, **os.environ}
     record_path(out, cell).unlink(missing_ok=True)
     log = out / LOGS / f"{cell.name}.txt"
     with log.open("wb") as file:
         process = subprocess.Popen(
             cell_command(cell, data.resolve(), record_path(out, cell).resolve()),
-            stdout=file, stderr=subprocess.STDOUT, cwd=_ROOT, env=environment, start_new_session=True,
+            stdout=file, stderr=subprocess.STDOUT, cwd=_ROOT, env=environment, process_group=0,
         )  # fmt: skip
     return _Running(cell, process, time.monotonic(), log)
 
@@ -167,7 +168,7 @@ def _is_over(job: _Running, out: Path, limits: Limits) -> bool:
 
 
 def _stop(job: _Running) -> None:
-    """Kill the process and what it started, its own session."""
+    """Kill the process and what it started, its own group."""
     if job.process.poll() is None:
         os.killpg(job.process.pid, signal.SIGKILL)
     job.process.wait()

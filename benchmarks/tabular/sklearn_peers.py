@@ -1,14 +1,24 @@
-"""RBF support vector machines and gradient-boosted trees of scikit-learn, settings chosen in the fold."""
+"""Classifiers and boosted trees of scikit-learn, settings chosen in the fold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+)
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.linear_model import LinearRegression, LogisticRegressionCV
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.tabular.problem import FloatArray, Predict, Problem, split_off
 
@@ -18,6 +28,59 @@ PENALTIES = np.logspace(-1.0, 4.0, 6)
 WIDTHS = np.logspace(-1.5, 1.0, 6)
 """Candidates of gamma, times 1 / D."""
 RESIDUAL_SHARE = 0.2
+LAPLACE_ROWS = 1000
+"""The GP of all rows inverts a matrix of their number in each step, in the thesis as here."""
+
+
+def fit_classifier(name: str, problem: Problem) -> Predict:
+    """A classifier of the kinds of thesis 4.4.2.5, or the GP of all rows by Laplace's approximation."""
+    seed, inputs, targets = problem.seed, problem.inputs, problem.targets
+    model: Any
+    if name == "laplace_gp":
+        rows = np.random.default_rng(seed).permutation(len(targets))[:LAPLACE_ROWS]
+        inputs, targets = inputs[rows], targets[rows]
+        width = np.full(inputs.shape[1], np.sqrt(inputs.shape[1]))
+        # The columns that a fold leaves constant have any lengthscale.
+        kernel = ConstantKernel(1.0, (1e-3, 1e4)) * RBF(width, (1e-2, 1e5))
+        model = GaussianProcessClassifier(kernel, random_state=seed)
+    elif name == "linear_svm":
+        folds = StratifiedKFold(3, shuffle=True, random_state=seed)
+        search = GridSearchCV(
+            LinearSVC(dual="auto", random_state=seed), {"C": np.logspace(-4.0, 2.0, 7)}, cv=folds
+        )
+        model = CalibratedClassifierCV(search, method="sigmoid", cv=folds, ensemble=False)
+    elif name == "forest":
+        model = RandomForestClassifier(500, random_state=seed)
+    elif name == "adaboost":
+        model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=1000, random_state=seed)
+    else:
+        search = GridSearchCV(
+            DecisionTreeClassifier(random_state=seed),
+            {"max_depth": [2, 4, 8, None], "min_samples_leaf": [1, 5, 20]},
+            scoring="neg_log_loss",
+            cv=StratifiedKFold(3, shuffle=True, random_state=seed),
+        )
+        model = search
+    model.fit(inputs, targets)
+    return lambda inputs: np.asarray(model.predict_proba(inputs), np.float64)
+
+
+def fit_linear(problem: Problem) -> Predict:
+    """Logistic regression, its penalty chosen by log loss, or least squares with its residuals' variance."""
+    if problem.num_classes:
+        classifier = LogisticRegressionCV(
+            Cs=np.logspace(-4.0, 2.0, 7), cv=5, scoring="neg_log_loss", max_iter=1000
+        ).fit(problem.inputs, problem.targets)
+        return lambda inputs: np.asarray(classifier.predict_proba(inputs), np.float64)
+    regressor = LinearRegression().fit(problem.inputs, problem.targets)
+    freedom = max(len(problem.targets) - problem.inputs.shape[1] - 1, 1)
+    variance = float(np.sum((problem.targets - regressor.predict(problem.inputs)) ** 2)) / freedom
+
+    def predict(inputs: FloatArray) -> FloatArray:
+        mean = regressor.predict(inputs)
+        return np.stack([mean, np.full_like(mean, variance)], axis=1)
+
+    return predict
 
 
 def fit_svm(problem: Problem) -> Predict:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.stats
 
 Records = Sequence[Mapping[str, Any]]
-COSTS = ("seconds", "peak_memory")
+COSTS = ("seconds", "processor_seconds", "peak_memory")
 FEWEST_RANKS = 6
 """Pairs from which the signed-rank test can reach p < 0.05 at all."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-METHODS = {"hgp": 0, "hgp_thesis": 0, "svgp": 1, "gpflow_svgp": 1, "gpytorch_svgp": 1, "vmgp": 2}
+METHODS = {
+    "hgp": 0, "hgp_w1": 0, "hgp_thesis": 0, "svgp": 1, "svgp_plain": 1, "gpflow_svgp": 1, "gpytorch_svgp": 1,
+    "vmgp": 2,
+}  # fmt: skip
 _REGRESSION_METHODS = {**METHODS, "fitc": 3, "fgp": 4, "pic": 5}
 
 _CLASSIFICATION = {  # Table 4.3: error (%) and NLP of HGP, SVGP, VMGP
@@ -15,6 +18,12 @@ _CLASSIFICATION = {  # Table 4.3: error (%) and NLP of HGP, SVGP, VMGP
     "pendigits": ((0.2, 0.3, 20.4), (0.011, 0.013, 0.691)),
     "phishing": ((3.8, 4.7, 7.8), (0.088, 0.109, 0.290)),
     "eeg_eye_state": ((3.3, 4.7, 31.7), (0.099, 0.128, 0.692)),
+}
+_FULL_GP = {  # the same table's EP-GP, which it has no room for where there are more rows
+    "splice": {"error": 9.9, "nlp": 0.270},
+    "biodeg": {"error": 13.3, "nlp": 0.337},
+    "german_numeric": {"error": 22.5, "nlp": 0.499},
+    "ctg": {"error": 7.8, "nlp": 0.207},
 }
 _SVM_ERROR = {
     "splice": 10.4,
@@ -67,6 +76,8 @@ def classification_value(dataset: str, method: str) -> dict[str, float]:
     """Error in per cent and NLP of Table 4.3, as far as it has them."""
     if method == "svm" and dataset in _SVM_ERROR:
         return {"error": _SVM_ERROR[dataset]}
+    if method == "laplace_gp":
+        return _FULL_GP.get(dataset, {})
     if dataset not in _CLASSIFICATION or method not in METHODS:
         return {}
     error, nlp = _CLASSIFICATION[dataset]
