@@ -39,7 +39,7 @@ def main(stopping: threading.Event | None = None, words: Sequence[str] | None = 
         0 if every cell is done, 1 if some are not, 2 for bad input, 130 if it was stopped.
     """
     stopping = stopping or threading.Event()
-    arguments = _parse(words)
+    arguments = parse(words)
     facts, refused = _find_datasets(arguments.data, arguments.cut)
     for message in refused:
         print(f"refused: {message}", file=sys.stderr)
@@ -95,7 +95,8 @@ def _list(out: Path, cells: Sequence[Cell]) -> int:
     return int(any(status != "done" for statuses in groups.values() for status in statuses))
 
 
-def _parse(words: Sequence[str] | None) -> argparse.Namespace:
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    """The options; `words` None for those of the process."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.tabular",
         description=__doc__,

@@ -256,7 +256,7 @@ def _series_rows(column: str, dataset: str, method: str, records: Records) -> Ro
             {
                 "set": dataset,
                 "method": METHODS[method].title,
-                column: value if METHODS[method].has_experts or column != "num_experts" else 0,
+                column: value,
                 "experts left": f"{_mean(left):g}" if left else "",
                 "seeds": len(group),
                 **{TITLES[key]: spread(group, key) for key in measures},

@@ -29,7 +29,8 @@ def write_records(out: Path, cells: list) -> None:
             for k, (seconds, nlp) in enumerate(CURVES[cell.method])
         ]
         record = {"cell": cell.as_dict(), "host": {"cores": 2}, "status": "done", "measures": measures}
-        record |= {"seconds": 3.0, "peak_memory": 900.0, "curve": curve}
+        record |= {"seconds": 3.0, "processor_seconds": 2.0, "peak_memory": 900.0, "curve": curve}
+        record["notes"] = {"experts": cell.num_experts - 1} if cell.method == "hgp" else {}
         record_path(out, cell).write_text(json.dumps(record))
 
 
@@ -38,11 +39,12 @@ def report(tmp_path_factory) -> dict:
     out = tmp_path_factory.mktemp("report")
     cells = plan_cells(
         [FACTS],
-        tables=["classification", "inducing_points", "time_accuracy"],
+        tables=["classification", "inducing_points", "time_accuracy", "experts"],
         methods=list(ERRORS),
         num_folds=None,
         seeds=[0],
         max_iterations=None,
+        experts=(3, 0, 6),
     )
     write_records(out, cells)
     assert write_report(out, cells, [FACTS], refused=[], absent=[])
@@ -86,3 +88,9 @@ def test_time_to_reach_gpflows_loss(report):
     assert (svgp["seconds to reach it"], svgp["over GPflow's"]) == ("never", "")
     assert gpflow["over GPflow's"] == "1.00"
     assert (hgp["over GPflow's total"], gpflow["over GPflow's total"]) == ("0.12", "0.50")
+
+
+def test_experts_that_are_left_stand_beside_those_at_the_start(report):
+    table = rows(report, "Experts at the start")
+    found = [(row["method"], row["num_experts"], row["experts left"]) for row in table]
+    assert found == [("HGP", 3, "2"), ("HGP", 6, "5"), ("SVGP", 0, ""), ("GPflow SVGP", 0, "")]
