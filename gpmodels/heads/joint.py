@@ -8,7 +8,8 @@ Hence
 
 whose diagonal are the marginals (4.18). In the HGP f_k = f_0 + δ_k, and units are independent: points of two
 experts share the global unit's part alone, those of one expert also that of δ_k, as (4.19) has its variances.
-The linear mean of targets has no posterior and shifts the mean alone.
+The linear mean of targets has no posterior and shifts the mean alone; that of classes adds a² times the
+covariance of its logits (`gpmodels.units.weight_posterior`).
 """
 
 from typing import Any, NamedTuple
@@ -102,4 +103,8 @@ def joint_covariance(
             rows = np.flatnonzero(expert == k)  # no other unit's numbers come near these points
             own = tf.add_n(unit_covariance(experts, whitening, int(k), tf.gather(x, rows)))
             total[:, rows[:, None], rows] += own.numpy()
+    mean = head.linear_mean
+    if mean is not None and mean.posterior is not None:
+        logits = mean.posterior.arrays().between(x.numpy().astype(np.float64))
+        total += np.square(mean.scale.numpy(), dtype=np.float64) * logits
     return total

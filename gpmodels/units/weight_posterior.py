@@ -48,6 +48,16 @@ class WeightCovariance(NamedTuple):
         beside = np.sum((centred - along @ self.axes.T) ** 2, axis=1)
         return np.asarray(along**2 @ self.variance.T + beside[:, None] * self.rest + self.offset)
 
+    def between(self, x: FloatArray) -> FloatArray:
+        """Return the covariance of the functions between all rows `[N, D]`, `[P, N, N]`, in float64."""
+        centred = (x - self.centre) / self.scale
+        along = centred @ self.axes
+        beside = centred - along @ self.axes.T
+        of_axes = (along * self.variance[:, None]) @ along.T
+        return np.asarray(
+            of_axes + self.rest[:, None, None] * (beside @ beside.T) + self.offset[:, None, None], np.float64
+        )
+
     def times(self, factor: float) -> "WeightCovariance":
         """Return q(w) of a layer whose logits are all multiplied by a factor."""
         square = factor**2
@@ -112,6 +122,10 @@ class WeightPosterior(gpflow.Module):
         """Return v at features."""
         return _variance(self._numbers(), features)
 
+    def arrays(self) -> WeightCovariance:
+        """Return the numbers of q(w) as they are now."""
+        return WeightCovariance(*(getattr(self, name).numpy() for name in WeightCovariance._fields))
+
     def _numbers(self) -> WeightCovariance:
         names = WeightCovariance._fields
         return WeightCovariance(*(tf.convert_to_tensor(getattr(self, name)) for name in names))
@@ -129,7 +143,7 @@ class WeightPosterior(gpflow.Module):
 
     def for_inference(self) -> Callable[[tf.Tensor], tf.Tensor] | None:
         """Return v with all of q(w) as constants; None where the layer is certain."""
-        numbers = WeightCovariance(*(getattr(self, name).numpy() for name in WeightCovariance._fields))
+        numbers = self.arrays()
         if not any(np.any(part) for part in (numbers.variance, numbers.rest, numbers.offset)):
             return None
         used = np.any(numbers.axes != 0.0, axis=0)

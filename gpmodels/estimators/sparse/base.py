@@ -41,6 +41,7 @@ from gpmodels.estimators.fitting.starts import choose_start
 from gpmodels.estimators.fitting.summary import describe
 from gpmodels.estimators.sparse.files import restored_sparse, stored_sparse
 from gpmodels.heads.gp import Points
+from gpmodels.heads.joint import joint_covariance
 from gpmodels.heads.linear_layer import linear_layer_of
 from gpmodels.units.counts import is_count
 from gpmodels.units.linear_mean import MEANS
@@ -384,6 +385,14 @@ class SparseGPEstimator(SavedEstimator, abc.ABC):
     def summary(self) -> str:
         """Return a table of what was learned; its numbers: `gpmodels.estimators.fitting.summary.describe`."""
         return str(describe(self))
+
+    def _latent_covariance(self, X: Any, expert: npt.NDArray[np.integer[Any]]) -> FloatArray:
+        """Return the covariance of the latent functions between rows, in the head's units, `[P, N, N]`."""
+        x = checked_rows(self, X, reset=False, dtype=[np.float64, np.float32])
+        engine = self._engine(self.n_features_in_)
+        engine.set_weights(self.weights_)
+        features = tf.constant((x - self.input_mean_) / self.input_scale_, engine.dtype)
+        return joint_covariance(engine.head, features, expert)
 
     def _scaled_targets(
         self,

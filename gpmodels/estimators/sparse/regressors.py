@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
@@ -24,7 +23,6 @@ from gpmodels.estimators.sparse.base import (
 )
 from gpmodels.estimators.sparse.leave_one_out import LeavesOneOutRegressor
 from gpmodels.estimators.sparse.row_digest import row_digest
-from gpmodels.heads.joint import joint_covariance
 from gpmodels.likelihoods.names import COUNT_LIKELIHOODS, TARGET_LIKELIHOODS
 from gpmodels.statistics.conformal import conformal_threshold, groups_needed
 
@@ -281,12 +279,7 @@ class _JointRegressor(_GPRegressor):
         if self._likelihood() != "gaussian":
             raise ValueError("Covariances and joint draws are those of likelihood='gaussian', not of counts.")
         outputs = self.predict_distribution(X)
-        x = checked_rows(self, X, reset=False, dtype=[np.float64, np.float32])
-        engine = self._engine(self.n_features_in_)
-        engine.set_weights(self.weights_)
-        features = tf.constant((x - self.input_mean_) / self.input_scale_, engine.dtype)
-        covariance = joint_covariance(engine.head, features, outputs["expert"])[0]
-        covariance *= self.target_scale_**2
+        covariance = self._latent_covariance(X, outputs["expert"])[0] * self.target_scale_**2
         np.fill_diagonal(covariance, outputs["latent_variance"])  # which is bounded below against rounding
         return outputs, covariance
 

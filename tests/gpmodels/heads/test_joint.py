@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from gpmodels import HGPHead, SVGPHead, VMGPHead
 from gpmodels.heads.joint import joint_covariance
+from gpmodels.units.weight_posterior import WeightCovariance
 from tests.gpmodels import reference
 from tests.gpmodels.head_twin import points
 from tests.gpmodels.random_units import as_reference, random_head, randomize_head
@@ -51,7 +52,7 @@ def test_experts_share_the_global_unit_and_nothing_else(expert_variance):
     ("head_class", "settings"),
     [
         (HGPHead, {"num_classes": 3, "class_kernels": "separate"}),
-        (HGPHead, {"num_classes": 3, "mean": "linear"}),
+        (HGPHead, {"num_classes": 3, "mean": "linear", "mean_posterior": True}),
         (HGPHead, {"kernel": "matern12"}),
         (HGPHead, {"kernel": "arc_cosine1"}),
         (HGPHead, {"dtype": "float32"}),
@@ -60,6 +61,14 @@ def test_experts_share_the_global_unit_and_nothing_else(expert_variance):
 )
 def test_the_diagonal_is_the_variance_of_the_marginals(head_class, settings):
     head = random_head(3, head_class=head_class, **settings)
+    if head.linear_mean is not None and head.linear_mean.posterior is not None:
+        head.linear_mean.posterior.assign(
+            WeightCovariance(
+                centre=np.full(2, 0.3), scale=np.array([0.5, 2.0]), axes=np.array([[0.6], [0.8]]),
+                variance=np.array([[0.2], [0.4], [0.9]]), rest=np.array([1.0, 0.5, 0.7]),
+                offset=np.array([0.1, 0.2, 0.3]),
+            )
+        )  # fmt: skip
     single = settings.get("dtype") == "float32"
     x = tf.constant(np.concatenate([points(9), 300.0 + points(3)]), head.compute_dtype)
     covariance = joint_covariance(head, x, head.assign(x).numpy())

@@ -37,6 +37,16 @@ def dense_twin(covariance: WeightCovariance, x: np.ndarray) -> np.ndarray:
     return found
 
 
+def test_rows_vary_together_as_by_the_whole_covariance():
+    covariance, x = make_covariance(), points()
+    between = covariance.between(x)
+    np.testing.assert_allclose(np.diagonal(between, axis1=1, axis2=2).T, dense_twin(covariance, x))
+    # Mirrored at the centre, a row has the opposite function, but for the offset.
+    turned = np.stack([2 * covariance.centre - x[1], x[0]])
+    away = covariance.between(turned)[:, 0, 1] - covariance.offset
+    np.testing.assert_allclose(away, covariance.offset - between[:, 1, 0])
+
+
 def points(number: int = 7) -> np.ndarray:
     return np.random.default_rng(1).normal(size=(number, FEATURES))
 

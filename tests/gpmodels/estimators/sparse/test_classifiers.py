@@ -60,6 +60,19 @@ def test_labels_that_are_not_classes():
 
 
 @pytest.mark.slow
+def test_functions_of_several_rows_are_drawn_together():
+    x, y = data()
+    model = SVGPClassifier(**SMALL).fit(x, y)
+    rows = np.array([[0.5, 0.0], [0.52, 0.0], [-1.5, 1.0]])
+    found, outputs = model.sample_functions(rows, 20_000), model.predict_distribution(rows)
+    variance = outputs["latent_variance"]
+    np.testing.assert_allclose(found.mean(axis=1), outputs["latent_mean"], atol=0.05 * variance.max() ** 0.5)
+    np.testing.assert_allclose(found.var(axis=1), variance, rtol=0.05)
+    assert np.corrcoef(found)[0, 1] > 0.99 > np.corrcoef(found)[0, 2] + 0.2
+    np.testing.assert_array_equal(model.sample_functions(rows, 2), model.sample_functions(rows, 2))
+
+
+@pytest.mark.slow
 def test_a_class_without_weight_keeps_its_column():
     x, y = data(3)
     estimator = SVGPClassifier(**SMALL).fit(x, y, sample_weight=(y != 1).astype(float))
