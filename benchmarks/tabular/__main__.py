@@ -108,33 +108,38 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--datasets", nargs="+", help="only these, by the files' names without .npz")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument(
-        "--cut", type=_at_least_two, help="cut each set into so many folds, e.g. 10 as the thesis"
+        "--cut", type=_at_least(2), help="cut each set into so many folds, e.g. 10 as the thesis"
     )
-    parser.add_argument("--folds", type=_positive, help="run only the first so many folds of each set")
+    parser.add_argument("--folds", type=_at_least(1), help="run only the first so many folds of each set")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds of the methods")
-    parser.add_argument("--iterations", type=_positive, help="limit of every method, instead of its own")
-    parser.add_argument("--inducing", type=_positive, help="M of every method, instead of 2.5 %% of the rows")
+    parser.add_argument("--iterations", type=_at_least(1), help="limit of every method, instead of its own")
+    parser.add_argument(
+        "--inducing", type=_at_least(1), help="M of every method, instead of 2.5 %% of the rows"
+    )
     parser.add_argument(
         "--experts", nargs="+", type=int, default=[NUM_EXPERTS], help="T; several for the table of experts"
     )
     parser.add_argument("--list", action="store_true", help="only print what is done and what is left")
     parser.add_argument("--budget", type=float, help="minutes after which no cell is started")
     parser.add_argument("--timeout", type=float, default=60.0, help="minutes after which a cell is stopped")
-    parser.add_argument("--jobs", type=_positive, default=1, help="cells at a time, sharing the cores")
+    parser.add_argument(
+        "--jobs",
+        type=_at_least(0),
+        default=1,
+        help="cells at a time, sharing the cores; 0 for all in this process, without --timeout: small sets "
+        "take a part of the time then, and memory is not each cell's own",
+    )
     parser.add_argument("--retry", action="store_true", help="compute again what failed or was stopped")
     return parser.parse_args(words)
 
 
-def _positive(text: str) -> int:
-    if (value := int(text)) < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if (value := int(text)) < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}")
+        return value
 
-
-def _at_least_two(text: str) -> int:
-    if (value := int(text)) < 2:
-        raise argparse.ArgumentTypeError("must be at least 2")
-    return value
+    return number
 
 
 def _find_datasets(folder: Path, cut: int | None) -> tuple[list[DatasetFacts], list[str]]:

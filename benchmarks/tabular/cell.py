@@ -40,21 +40,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the record")
     parser.add_argument("--cell", type=json.loads, required=True)
     arguments = parser.parse_args()
-    cell = Cell(**arguments.cell)
-    record = {"cell": cell.as_dict(), "host": host(*PEER_PACKAGES), "load": os.getloadavg()[0]}
-    try:
-        record.update(status="done", **compute(cell, arguments.data))
-    except Exception as error:  # noqa: BLE001 - whatever a method does wrong belongs into its record
-        traceback.print_exc()
-        record.update(status="failed", error=f"{type(error).__name__}: {error}")
-    write_record(arguments.out, record)
+    record = compute_record(Cell(**arguments.cell), arguments.data, arguments.out)
     sys.exit(record["status"] != "done")
 
 
-def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a cell's record, all of it or nothing."""
+def compute_record(cell: Cell, data: Path, path: Path) -> dict[str, Any]:
+    """Write the record of a cell to a path, also where it fails, and return it."""
+    record = {"cell": cell.as_dict(), "host": host(*PEER_PACKAGES), "load": os.getloadavg()[0]}
+    try:
+        record.update(status="done", **compute(cell, data))
+    except Exception as error:  # noqa: BLE001 - whatever a method does wrong belongs into its record
+        traceback.print_exc()
+        record.update(status="failed", error=f"{type(error).__name__}: {error}")
     with atomic_file(path) as temporary:
         temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return record
 
 
 def compute(cell: Cell, folder: Path) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Limits:
         budget: Seconds after which no cell is started; None for no limit.
         timeout: Seconds after which a cell is stopped.
         jobs: Cells at a time; they share the processor's cores evenly, unless the environment says how many
-            threads each has.
+            threads each has. 0 for all cells in this process, without time limit.
     """
 
     budget: float | None
@@ -110,6 +110,9 @@ def run_cells(
     waiting = [cell for cell in cells if _is_wanted(read_record(out, cell), retry=retry)]
     print(f"{len(cells)} cells, {len(cells) - len(waiting)} of them computed before", flush=True)
     began, running = time.monotonic(), list[_Running]()
+    if not limits.jobs:
+        _run_here(waiting, data, out, limits, stopping)
+        return
     try:
         while (running or waiting) and not stopping.is_set():
             out_of_time = limits.budget is not None and time.monotonic() - began >= limits.budget
@@ -123,6 +126,20 @@ def run_cells(
     finally:
         for job in running:
             _stop(job)
+
+
+def _run_here(
+    cells: Sequence[Cell], data: Path, out: Path, limits: Limits, stopping: threading.Event
+) -> None:
+    """Compute cells in this process: what was traced for one serves those of the same sizes after it."""
+    from benchmarks.tabular.cell import compute_record  # noqa: PLC0415 - the parent of processes stays small
+
+    began = time.monotonic()
+    for cell in cells:
+        if stopping.is_set() or (limits.budget is not None and time.monotonic() - began >= limits.budget):
+            return
+        record = compute_record(cell, data, record_path(out, cell))
+        print(f"{record['status']:8}{record.get('seconds', 0.0):7.0f} s  {cell.name}", flush=True)
 
 
 def _is_wanted(record: dict[str, Any] | None, *, retry: bool) -> bool:
