@@ -25,7 +25,8 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from benchmarks.common import host, write_results
-from pipelines.bundles.portable import INT8, LITERT, ONNX
+from pipelines.bundles.portable import ONNX
+from pipelines.bundles.runtimes import INT8, LITERT
 from pipelines.classify.application import CLASSIFY
 
 Run = Callable[[Any], Mapping[str, Any]]

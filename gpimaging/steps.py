@@ -87,7 +87,8 @@ def _function(application: str, step: str, command: Command) -> Callable[..., An
         )
         console = Console(quiet=True) if quiet else make_console()
         with only_command(step, values):
-            start_tensorflow(jobs)
+            if not command.off_tensorflow(values, settings):
+                start_tensorflow(jobs)
             return command.function(StepCall(settings, console, jobs, former), **values)
 
     run.__name__ = run.__qualname__ = step

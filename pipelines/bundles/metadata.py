@@ -55,6 +55,30 @@ class SignatureDescription(BaseModel):
     notes: str = ""
 
 
+class Int8Loss(BaseModel):
+    """What `network_int8.tflite` predicts worse than the network in float32, by the selection part.
+
+    Attributes:
+        images: Number of its images.
+        nll: Their mean negative log-likelihood by the file.
+        float32_nll: The same by the network in float32.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    images: int
+    nll: float
+    float32_nll: float
+
+    @property
+    def sentence(self) -> str:
+        """The change in words."""
+        return (
+            f"int8: NLL of the {self.images} held-out images {self.nll:.4f} instead of "
+            f"{self.float32_nll:.4f}."
+        )
+
+
 class Metadata(BaseModel):
     """Contents of `metadata.json`.
 
@@ -64,7 +88,8 @@ class Metadata(BaseModel):
     thresholds of referral; None where its run held out nothing to make any by. `pool_temperature` is that of
     what `predict` averages over several inputs of the graph, as an image's patches, see
     `pipelines.scores.pool_calibration`; None where there is none, as in earlier versions. `predict` decides
-    by `costs`, or of several labels by `label_costs`; None, or empty, where none were given.
+    by `costs`, or of several labels by `label_costs`; None, or empty, where none were given. `int8_loss` is
+    of `network_int8.tflite`; None where there is no such file, as in earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -88,6 +113,7 @@ class Metadata(BaseModel):
     pool_temperature: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     costs: CostTable | None = None
     label_costs: dict[str, CostTable] = {}
+    int8_loss: Int8Loss | None = None
     intended_use: str
     limitations: str
     sha256: dict[str, str] = {}

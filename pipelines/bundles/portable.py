@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 from pipelines.bundles.frozen import Tensors, frozen_graph
+from pipelines.bundles.metadata import Int8Loss
+from pipelines.bundles.runtimes import INT8, LITERT
 
-LITERT: Final = "network.tflite"
-INT8: Final = "network_int8.tflite"
 ONNX: Final = "network.onnx"
 
 PORTABLE_TOLERANCE: Final = 1e-5
@@ -203,6 +203,7 @@ class Portable(NamedTuple):
         tolerance: Largest difference of outputs to stored ones, relative to 1 + their size.
         is_quantised: Whether the stored outputs are those that it has itself where it is exported, for the
             bundle's own outputs are others; else they are TensorFlow's.
+        loss: Returns what the content of the file predicts worse than the bundle; None where it is not known.
     """
 
     name: str
@@ -212,6 +213,7 @@ class Portable(NamedTuple):
     outputs: Callable[[bytes, NDArray[Any]], Mapping[str, NDArray[Any]]]
     tolerance: float = PORTABLE_TOLERANCE
     is_quantised: bool = False
+    loss: Callable[[bytes], Int8Loss | None] = lambda _: None
 
 
 PORTABLES: Final = {
@@ -221,11 +223,14 @@ PORTABLES: Final = {
 """What `export --format` can write beside the SavedModel."""
 
 
-def int8_portable(inputs: Sequence[NDArray[Any]]) -> Portable:
-    """Return the file of a network in int8; of it, `verify` knows all but these inputs.
+def int8_portable(
+    inputs: Sequence[NDArray[Any]], loss: Callable[[bytes], Int8Loss | None] = lambda _: None
+) -> Portable:
+    """Return the file of a network in int8; of it, `verify` knows all but these arguments.
 
     Args:
         inputs: Inputs `[1, ...]`, float32, as training saw them.
+        loss: As of `Portable`.
     """
 
     def convert(network: bytes) -> bytes:
@@ -238,7 +243,16 @@ def int8_portable(inputs: Sequence[NDArray[Any]]) -> Portable:
             ) from error
         return int8_network(network, inputs)
 
-    return Portable(INT8, "LiteRT", "tensorflow", convert, litert_outputs, INT8_TOLERANCE, is_quantised=True)
+    return Portable(
+        INT8,
+        "LiteRT",
+        "tensorflow",
+        convert,
+        litert_outputs,
+        INT8_TOLERANCE,
+        is_quantised=True,
+        loss=loss,
+    )
 
 
 @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)], autograph=False)

@@ -25,7 +25,7 @@ from pipelines.bundles.line_rules import NO_RULES, LineRules
 from pipelines.bundles.metadata import Metadata, load_metadata
 from pipelines.bundles.prediction_lines import PredictionLine, decided_sentence, printable
 from pipelines.bundles.prediction_run import PredictionRun, Record, source_sha256
-from pipelines.bundles.saved_model import Signature, load_signatures
+from pipelines.bundles.runtimes import INT8, LiteRTSignature, Signature, checked_metadata, litert_file
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError, no_numbers, require_file
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
@@ -195,13 +195,37 @@ def predict_sources(  # noqa: PLR0913 - as `predict_files`
     return lines
 
 
-def open_bundle(bundle: Path, application: str) -> tuple[Signature, Metadata]:
+def open_bundle(
+    bundle: Path,
+    application: str,
+    settings: BaseModel | None = None,
+    console: Console | None = None,
+    threads: int = 1,
+) -> tuple[Signature, Metadata]:
     """Return what predicts, the signature `serving_default`, and the metadata of an application's bundle.
 
+    Args:
+        bundle: Folder of the bundle.
+        application: The application that the bundle must be of.
+        settings: Of the step, see `litert_file`; None for TensorFlow.
+        console: Where is said that LiteRT predicts, and what int8 costs; None to say nothing.
+        threads: For one image by LiteRT; TensorFlow has those that it was started with.
+
     Raises:
-        InputError: As `pipelines.bundles.saved_model.load_signatures`.
+        InputError: As `pipelines.bundles.saved_model.load_signatures`, or as `litert_file`.
     """
-    return load_signatures(bundle, application=application)["serving_default"], load_metadata(bundle)
+    file = None if settings is None else litert_file(bundle, settings)
+    if file is None:
+        from pipelines.bundles.saved_model import load_signatures  # noqa: PLC0415 - imports TensorFlow
+
+        return load_signatures(bundle, application=application)["serving_default"], load_metadata(bundle)
+    metadata = checked_metadata(bundle, application)  # before the file is read
+    if console is not None:
+        said, loss = f"LiteRT runs {file.name} of the bundle.", metadata.int8_loss
+        if file.name == INT8:
+            said += f" {'What it costs is not known.' if loss is None else loss.sentence}"
+        console.print(said, markup=False, soft_wrap=True)
+    return LiteRTSignature(file, threads), metadata
 
 
 def bundle_preprocessing(metadata: Metadata, bundle: Path, cls: type[Preprocessing]) -> Preprocessing:

@@ -57,11 +57,11 @@ class PredictorFactory:
         Raises:
             InputError: The worker sees another bundle than the command, or cannot open it.
         """
-        from pipelines.bundles.prediction import open_bundle, recorded  # noqa: PLC0415 - imports TensorFlow
+        from pipelines.bundles.prediction import open_bundle, recorded  # noqa: PLC0415 - help answers without it
 
         if bundle_sha256(self.bundle) != self.sha256:
             raise other_file_seen(self.bundle)
-        signature, metadata = open_bundle(self.bundle, self.application)
+        signature, metadata = open_bundle(self.bundle, self.application, self.settings)
         predict = self.make(signature, metadata, self.bundle, self.settings, self.out)
         return partial(recorded, self.line_class, predict, self.out)
 

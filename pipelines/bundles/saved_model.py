@@ -46,6 +46,7 @@ from pipelines.bundles.metadata import (
 )
 from pipelines.bundles.operations import require_own_operations
 from pipelines.bundles.portable import PORTABLES, Portable, int8_portable, portable_network
+from pipelines.bundles.runtimes import Signature, checked_metadata
 from pipelines.bundles.serving import Server
 from pipelines.command.folders import METADATA
 
@@ -56,9 +57,6 @@ TOLERANCE = 1e-3
 _FAMILIARITY_STEP = 0.1
 
 _MAY_CHANGE = {METADATA, CARD}  # users write on the card
-
-Signature = Any
-"""A concrete function of TensorFlow: named tensors in, a dictionary of named tensors out."""
 
 
 def write_bundle(  # noqa: PLR0913 - all of it is optional or of every bundle
@@ -106,6 +104,8 @@ def write_bundle(  # noqa: PLR0913 - all of it is optional or of every bundle
         stored = _stored_sample(folder, server, metadata, sample)
         if portable is not None:
             stored |= _write_portable(folder, portable, server, metadata, sample)
+            loss = portable.loss((folder / portable.name).read_bytes())
+            metadata = metadata.model_copy(update={"int8_loss": loss})
         np.savez_compressed(folder / SAMPLE, **stored)
         complete = metadata.model_copy(update={"sha256": _checksums(folder)})
         (folder / METADATA).write_text(complete.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -182,16 +182,7 @@ def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str
         InputError: The bundle cannot be loaded, is of another application, or a file is missing or was
             changed.
     """
-    metadata = load_metadata(bundle)
-    found = metadata.command
-    if application not in {None, metadata.application}:
-        raise InputError(
-            f"{bundle} is a bundle of `gpimaging {found}`, not of `gpimaging {application}`. Predict with "
-            f"`gpimaging {found} predict`, or pass the --out of `gpimaging {application} export`."
-        )
-    # Before loading: a changed preprocessing.json would change predictions silently, and the name of a
-    # missing file says more than TensorFlow's error.
-    _check_files(bundle, metadata)
+    metadata = checked_metadata(bundle, application)
     require_own_operations(bundle)
     try:
         signatures = _loaded(bundle.resolve(), tuple(sorted(metadata.sha256.items())))
@@ -293,21 +284,6 @@ def verify_bundle(bundle: Path) -> Verification:
         else:
             differences |= _portable_differences(bundle, portable, stored)
     return replace(result, not_run=tuple(not_run))
-
-
-def _check_files(bundle: Path, metadata: Metadata) -> None:
-    """Compare every file with its checksum, and raise `InputError` that names all damaged files."""
-    problems = []
-    for name, expected in metadata.sha256.items():
-        path = bundle / name
-        if not path.is_file():
-            problems.append(f"{path} is missing, but {METADATA} lists it.")
-        elif file_sha256(path) != expected:
-            problems.append(
-                f"{path} does not match its checksum in {METADATA}: it was changed, or not copied completely."
-            )
-    if problems:
-        raise InputError("\n".join(problems) + " Copy or export the bundle again.")
 
 
 def _read_sample(bundle: Path) -> dict[str, NDArray[Any]]:

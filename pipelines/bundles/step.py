@@ -139,7 +139,7 @@ class PredictStep(Generic[Predictor, Line]):
             inputs = with_subfolders(inputs, out)
         sources, unusable = self.find(inputs, out, console)
         groups = {} if by is None else groups_of([source.path for source in sources], by, console)
-        signature, metadata = open_bundle(model, self.application)
+        signature, metadata = open_bundle(model, self.application, settings, console)
         how = None
         if isinstance(settings, GroupSettings) and by is not None:
             how = self.group_rules(settings, metadata, bundle=model, judged=self.judged, console=console)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from data_prep.errors import InputError
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtimes import Signature
 from pipelines.scores.pictures import Outputs, Picture
 
 
@@ -51,8 +51,8 @@ def run_signature(signature: Signature, image: Picture, file: str) -> Outputs:
         UnreadableSourceError: There is not enough memory, or the outputs are no numbers.
     """
     with enough_memory(image, file):
-        outputs = signature(images=tf.constant(image[None]))
-        arrays = {name: value.numpy()[0] for name, value in outputs.items()}
+        outputs = signature(images=image[None])
+        arrays = {name: np.asarray(value)[0] for name, value in outputs.items()}
     if not all(np.isfinite(values).all() for values in arrays.values()):
         raise UnreadableSourceError(no_numbers(file))
     return arrays
@@ -68,7 +68,7 @@ def no_numbers(file: str) -> str:
 
 @contextmanager
 def enough_memory(image: Picture, file: str) -> Iterator[None]:
-    """Name the image where TensorFlow has not enough memory for it.
+    """Name the image where there is not enough memory for it.
 
     Args:
         image: `[H, W, 3]`.
@@ -79,8 +79,14 @@ def enough_memory(image: Picture, file: str) -> Iterator[None]:
     """
     try:
         yield
-    except tf.errors.ResourceExhaustedError as error:
+    except _lacks_memory() as error:
         raise UnreadableSourceError(
             f"{file}: {image.shape[1]} x {image.shape[0]} pixels need more memory than there is. Reduce the "
             "image, or end other programs."
         ) from error
+
+
+def _lacks_memory() -> tuple[type[Exception], ...]:
+    """Return the errors of too little memory; TensorFlow has its own where it was imported."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (MemoryError,) if tensorflow is None else (MemoryError, tensorflow.errors.ResourceExhaustedError)

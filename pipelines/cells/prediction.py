@@ -35,7 +35,7 @@ from pipelines.bundles.prediction_lines import (
     probability_column,
 )
 from pipelines.bundles.preprocessing import load_preprocessing
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source, fitting_stem
 from pipelines.bundles.step import FinishedPrediction, PredictStep
 from pipelines.bundles.unreadable import reading

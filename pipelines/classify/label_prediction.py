@@ -25,7 +25,8 @@ from pipelines.bundles.prediction_lines import (
     printable,
     probability_column,
 )
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtime_settings import RuntimeSettings
+from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import reading, run_signature
@@ -40,7 +41,7 @@ from pipelines.scores.labels import HeldOutLabels, answer_uncertainty
 _OF_CLASSES = ("refer", "refer_above", "max_false", "coverage", "by")
 
 
-class LabelPredictSettings(FamiliaritySettings):
+class LabelPredictSettings(RuntimeSettings, FamiliaritySettings):
     """Settings of `classify predict` that go with several labels."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -240,6 +241,7 @@ def predict_classes_or_labels(settings: PredictSettings, *, model: Path, **optio
         say("The costs of the bundle are left out beside what is guaranteed")
     own = LabelPredictSettings(
         keep_unfamiliar=settings.keep_unfamiliar,
+        runtime=settings.runtime,
         max_error=shares[0] if shares else None,
         costs={} if shares else costs,
     )

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field
 
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
+from pipelines.bundles.runtime_settings import RuntimeSettings
 from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.runs.settings import GroupEvaluateSettings as EvaluateSettings
@@ -69,7 +70,7 @@ class TrainSettings(ImageOrTrunkSettings):
     )
 
 
-class PredictSettings(GroupReferralSettings):
+class PredictSettings(RuntimeSettings, GroupReferralSettings):
     """Settings of `classify predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

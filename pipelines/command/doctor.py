@@ -14,6 +14,7 @@ EXTRAS: Final = {
     "slides": "whole slides of tissue",
     "sonar": "XTF side-scan recordings",
     "survival": "`gpimaging histopathology survival`",
+    "litert": "`predict` by the file of `export --format litert`, which starts in a second",
     "onnx": "`export --format onnx`: networks for onnxruntime",
     "remote": "`gpimaging fetch` from S3, Google Cloud and other addresses",
     "cluster": "`--cluster`: many files on many machines",

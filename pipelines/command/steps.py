@@ -155,6 +155,7 @@ class Command:
         off_cluster: Returns how a step that can is called, where these options and settings leave a cluster
             nothing to do; None where there is work for it.
         side_by_side: Whether threads of it run a network on several files at a time.
+        off_tensorflow: Whether these options and settings need no TensorFlow.
     """
 
     settings: type[BaseModel]
@@ -163,6 +164,7 @@ class Command:
     on_cluster: bool = False
     off_cluster: OffCluster = lambda _options, _settings: None
     side_by_side: bool = False
+    off_tensorflow: Callable[[Mapping[str, Any], Any], bool] = lambda _options, _settings: False
 
 
 Commands = Mapping[str, Command]
@@ -228,7 +230,7 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 only_command(step, values) if is_writer else nullcontext(),
                 nullcontext() if cluster is None else open_cluster(cluster) as opened,
             ):
-                start_tensorflow(jobs, whole_process=True, side_by_side=command.side_by_side and jobs != 1)
+                _start(command, values, settings, jobs)
                 command.function(StepCall(settings, console, jobs, former, opened), **values)
 
     of_command = [
@@ -249,6 +251,12 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _start(command: Command, values: Mapping[str, Any], settings: BaseModel, jobs: int | None) -> None:
+    """Start TensorFlow for a process of one command, unless the step does without."""
+    if not command.off_tensorflow(values, settings):
+        start_tensorflow(jobs, whole_process=True, side_by_side=command.side_by_side and jobs != 1)
 
 
 def _leave_checks_to_step(parameter: inspect.Parameter) -> None:

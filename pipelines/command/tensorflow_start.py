@@ -19,7 +19,7 @@ _KERAS: Final = "keras.src.optimizers"
 # notes on how it was built and, where there is no GPU driver (303), an error about that.
 _START_UP_NOTES: Final = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog|To enable the following instructions|"
-    rb"[IW]\d{4} \d\d:|E\d{4} \d\d:.*UNKNOWN ERROR \(303\)"
+    rb"[IW]\d{4} \d\d:|E\d{4} \d\d:.*UNKNOWN ERROR \(303\)|INFO: Created TensorFlow Lite "
 )
 
 
@@ -39,7 +39,7 @@ def start_tensorflow(threads: int | None, *, whole_process: bool = False, side_b
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    with _start_up_notes_hidden(), ExitStack() as stack:
+    with start_up_notes_hidden(), ExitStack() as stack:
         if whole_process:
             stack.enter_context(_without_keras())
             stack.enter_context(_garbage_left())
@@ -81,8 +81,8 @@ def _garbage_left() -> Iterator[None]:
 
 
 @contextmanager
-def _start_up_notes_hidden() -> Iterator[None]:
-    """Hold back what is written to standard error, then write all but the start-up notes."""
+def start_up_notes_hidden() -> Iterator[None]:
+    """Hold back what is written to standard error, then write all but notes of TensorFlow and LiteRT."""
     sys.stderr.flush()
     original = os.dup(_STDERR)
     with tempfile.TemporaryFile() as held_back:

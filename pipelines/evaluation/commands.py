@@ -155,7 +155,20 @@ def predict_command(
         )
 
     run_predict.__doc__ = purpose
-    return Command(settings, run_predict, on_cluster=True, side_by_side=side_by_side)
+    return Command(
+        settings,
+        run_predict,
+        on_cluster=True,
+        side_by_side=side_by_side,
+        off_tensorflow=predicts_by_litert,
+    )
+
+
+def predicts_by_litert(options: Mapping[str, Any], settings: BaseModel) -> bool:
+    """Whether a predict step with these options and settings needs no TensorFlow."""
+    from pipelines.bundles.runtimes import litert_file  # noqa: PLC0415 - help answers without it
+
+    return litert_file(options["model"], settings) is not None
 
 
 def _on_cluster(off_cluster: OffCluster | None) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from data_prep.files.atomic import refuse_existing
 from gpmodels import HybridModel
 from gpmodels.familiarity.flags import UNFAMILIAR_BELOW, is_unfamiliar
 from pipelines.bundles.guarantees import GuaranteeRecord
-from pipelines.bundles.metadata import with_familiarity
-from pipelines.bundles.portable import INT8, PORTABLES, int8_portable, require_onnx
+from pipelines.bundles.metadata import load_metadata, with_familiarity
+from pipelines.bundles.portable import PORTABLES, Portable, int8_portable, require_onnx
 from pipelines.bundles.saved_model import write_bundle
 from pipelines.bundles.serving import Server
 from pipelines.command.config import CONFIG_NAME
@@ -122,10 +123,10 @@ def export(
         config=job.folder / CONFIG_NAME,
         metrics=enclosed,
         files={**parts.files(run), **({HELD_OUT: held_out} if keeps_held_out else {})},
-        portable=PORTABLES.get(settings.format) if images is None else int8_portable(images.training),
+        portable=PORTABLES.get(settings.format) if images is None else _int8(images, server),
         overwrite=overwrite,
     )
-    _print_loss(job, images, server, out)
+    _print_loss(job, out)
     _print_guarantee(job, guarantee, enclosed, settings)
     _print_lacking(job, guarantee, held_out=keeps_held_out, familiarity=deployed.familiarity is not None)
     if deployed.familiarity is not None and not is_unfamiliar(deployed.familiarity.least):
@@ -155,12 +156,15 @@ def _quantisation(
     return None
 
 
-def _print_loss(
-    job: Job[Any, Any, Any], images: QuantisationImages | None, server: Server, bundle: Path
-) -> None:
+def _print_loss(job: Job[Any, Any, Any], bundle: Path) -> None:
     """Say what a network in int8 predicts worse than the bundle."""
-    if images is not None:
-        job.say(images.sentence(tf.function(server.portable()[0]), bundle / INT8), soft_wrap=True)
+    if (loss := load_metadata(bundle).int8_loss) is not None:
+        job.say(loss.sentence, soft_wrap=True)
+
+
+def _int8(images: QuantisationImages, server: Server) -> Portable:
+    """Return the file of a network in int8, scaled and judged by images."""
+    return int8_portable(images.training, partial(images.loss, tf.function(server.portable()[0])))
 
 
 def _require_possible(job: Job[Any, Any, Any], settings: ExportSettings) -> None:

@@ -1,4 +1,4 @@
-"""What `export --quantise` needs of the prepared images, and what it says of the loss."""
+"""What `export --quantise` needs of the prepared images, and what of the loss it finds by them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
+from pipelines.bundles.metadata import Int8Loss
 from pipelines.bundles.portable import litert_runner
 from pipelines.bundles.serving import ClassServer, Server
 from pipelines.runs.job import Job
@@ -36,17 +37,17 @@ class QuantisationImages:
     selection: Sequence[NDArray[Any]]
     labels: Sequence[int]
 
-    def sentence(self, predict: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], network: Path) -> str:
+    def loss(self, predict: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], network: bytes) -> Int8Loss:
         """Return how the NLL of the selection part changes.
 
         Args:
             predict: From inputs `[1, H, W, 3]` to named outputs, in float32.
-            network: File for LiteRT with the same in int8.
+            network: The same in int8, for LiteRT.
         """
-        run = litert_runner(network.read_bytes())
+        run = litert_runner(network)
         before = self._nll([predict(tf.constant(one))["probability"].numpy() for one in self.selection])
         after = self._nll([run(inputs=one)["probability"] for one in self.selection])
-        return f"int8: NLL of the {len(self.labels)} held-out images {after:.4f} instead of {before:.4f}."
+        return Int8Loss(images=len(self.labels), nll=after, float32_nll=before)
 
     def _nll(self, probabilities: Sequence[NDArray[Any]]) -> float:
         of_labels = np.concatenate(probabilities)[np.arange(len(self.labels)), self.labels]

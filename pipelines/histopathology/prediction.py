@@ -27,7 +27,7 @@ from pipelines.bundles.prediction_lines import (
     probability_column,
 )
 from pipelines.bundles.preprocessing import PREPROCESSING, load_preprocessing
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source
 from pipelines.bundles.step import PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading

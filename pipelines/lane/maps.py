@@ -13,7 +13,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.serving import enlarged_map, to_network_size
 from pipelines.bundles.unreadable import enough_memory, run_signature
 from pipelines.lane.corridor import FloatMap

@@ -24,7 +24,7 @@ from pipelines.bundles.prediction_lines import (
     is_referred,
     printable,
 )
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import KNOWN_SUFFIXES, Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading

@@ -22,7 +22,7 @@ from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import bundle_preprocessing
 from pipelines.bundles.prediction_lines import PredictionLine, familiarity_fields, printable
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import reading, run_signature

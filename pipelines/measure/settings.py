@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.measure.scale import TargetScale
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
+from pipelines.bundles.runtime_settings import RuntimeSettings
 from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, FamiliaritySettings, GroupSettings
 from pipelines.labelled.settings import ExampleTrainSettings
 from pipelines.runs.settings import ByGroupSettings as EvaluateSettings
@@ -100,7 +101,7 @@ class TrainSettings(TrunkSettings, ExampleTrainSettings):
         return self
 
 
-class PredictSettings(GroupSettings, FamiliaritySettings):
+class PredictSettings(RuntimeSettings, GroupSettings, FamiliaritySettings):
     """Settings of `measure predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

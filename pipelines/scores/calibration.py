@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 import scipy.special
 from numpy.typing import NDArray
 
@@ -158,6 +157,8 @@ def fit_temperature(
     if slope(hottest) >= 0:
         logger.warning("The best temperature is above %g: the logits say nothing", TEMPERATURE_LIMITS[1])
         return TEMPERATURE_LIMITS[1]
+    import scipy.optimize  # noqa: PLC0415 - takes .2 s, and predict does without
+
     return float(np.exp(-scipy.optimize.brentq(slope, hottest, coldest, xtol=1e-10)))
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Unpack
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from data_prep.measure.scale import TargetScale
 from gpmodels.statistics.conformal import conformal_threshold
@@ -30,7 +29,7 @@ COVERAGES: Final = (0.5, 0.8, 0.9, 0.95)
 SHOWN: Final = 2
 """Place among them of the interval that pictures and bundles have."""
 
-NORMAL_FACTORS: Final = tuple(float(scipy.stats.norm.ppf(0.5 + 0.5 * coverage)) for coverage in COVERAGES)
+NORMAL_FACTORS: Final = tuple(float(ndtri(0.5 + 0.5 * coverage)) for coverage in COVERAGES)
 """What the standard deviation is times at half the width of intervals of a normal distribution."""
 
 _PIT_BINS = 10
@@ -84,7 +83,7 @@ class HeldOutNumbers(HeldOutArrays):
         found = conformal_threshold(self.score, self.unit, coverage)
         if np.isfinite(found):
             return round(found, 6)
-        return float(max(self.score.max(), scipy.stats.norm.ppf(0.5 + 0.5 * coverage)))
+        return float(max(self.score.max(), ndtri(0.5 + 0.5 * coverage)))
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,8 @@ def number_record(
         tails = ndtr(z - spread) + ndtr(spread / np.sqrt(2.0)) - 1.0
         crps = np.exp(plain) * (2.0 * below - 1.0) - 2.0 * np.exp(centre + 0.5 * spread**2) * tails
     else:
-        crps = spread * (z * (2.0 * below - 1.0) + 2.0 * scipy.stats.norm.pdf(z) - 1.0 / np.sqrt(np.pi))
+        density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+        crps = spread * (z * (2.0 * below - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi))
     pit = np.arange(_PIT_BINS) == min(int(below * _PIT_BINS), _PIT_BINS - 1)
     if scale.transform == "count":
         nll, crps, pit = count_scores(mean, deviation**2, value, _PIT_BINS)

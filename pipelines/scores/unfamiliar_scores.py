@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
 
 from pipelines.scores.definitions import FloatArray
 
@@ -52,6 +51,8 @@ def unfamiliar_scores(known: FloatArray, unknown: FloatArray) -> UnfamiliarScore
     """
     if not known.size or not unknown.size:
         raise ValueError(f"found {known.size} known and {unknown.size} unknown examples; need both")
+    import scipy.stats  # noqa: PLC0415 - takes .4 s, and predict does without
+
     ranks = scipy.stats.rankdata(np.concatenate([known, unknown]))[known.size :]
     auroc = (ranks.sum() - unknown.size * (unknown.size + 1) / 2) / (known.size * unknown.size)
     # The largest threshold above or at which 95 % of the unknown ones lie.

@@ -8,7 +8,7 @@ import typer
 
 from data_prep.sonar.settings import SonarPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.evaluation.commands import application_commands
+from pipelines.evaluation.commands import application_commands, predicts_by_litert
 from pipelines.sonar.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -59,7 +59,7 @@ def predict(
     ] = None,
 ) -> Any:
     """Write classes of snapshots and boxes of objects in full sonar images, with an exported bundle."""
-    from pipelines.sonar.predict_command import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.sonar.predict_command import predict as predict_with  # noqa: PLC0415 - help answers without it
 
     return predict_with(
         call.settings,
@@ -69,6 +69,7 @@ def predict(
         console=call.console,
         cluster=call.cluster,
         annotations=annotations,
+        threads=call.threads,
     )
 
 
@@ -79,6 +80,6 @@ COMMANDS = application_commands(
     train_off_cluster=train_off_cluster,
     evaluate=EvaluateSettings,
     evaluate_off_cluster=partial(evaluate_off_cluster, SonarRun),
-    predict=Command(PredictSettings, predict, on_cluster=True),
+    predict=Command(PredictSettings, predict, on_cluster=True, off_tensorflow=predicts_by_litert),
     export=ExportSettings,
 )

@@ -45,6 +45,7 @@ def predict(
     console: Console,
     annotations: Path | None = None,
     cluster: Cluster | None = None,
+    threads: int = 1,
 ) -> list[SonarPrediction]:
     """Predict snapshots and full images with a bundle; nothing else of the training is needed.
 
@@ -62,7 +63,7 @@ def predict(
     judge = None if annotations is None else _judge(sources, annotations, settings.threshold, console)
     if judge is not None and cluster is not None:
         raise InputError("--annotations judges all images together: leave --cluster out, or --annotations.")
-    signature, metadata = open_bundle(model, APPLICATION)
+    signature, metadata = open_bundle(model, APPLICATION, settings, console, threads)
     settings, rules = rules_for(settings, metadata, bundle=model, judged="images", console=console)
     predictor = make_predictor(signature, metadata, model, settings, out)
     if judge is not None:

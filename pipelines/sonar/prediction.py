@@ -7,7 +7,6 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
@@ -27,7 +26,7 @@ from pipelines.bundles.prediction_lines import (
     printable,
     probability_column,
 )
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError, reading, run_signature
 from pipelines.scores.pictures import Outputs
@@ -194,8 +193,7 @@ class SonarPredictor:
         )
 
     def _predict(self, snapshots: NDArray[np.uint8]) -> Outputs:
-        outputs = self.signature(images=tf.constant(snapshots))
-        return {name: value.numpy() for name, value in outputs.items()}
+        return {name: np.asarray(value) for name, value in self.signature(images=snapshots).items()}
 
     def _write_table(
         self, source: Source, size: tuple[int, ...], finds: Sequence[Find], referred: Sequence[bool]

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
 from data_prep.sonar.settings import LARGEST_SIDE, SpeckleNormalisation
+from pipelines.bundles.runtime_settings import RuntimeSettings
 from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.runs.settings import GroupEvaluateSettings as EvaluateSettings
@@ -56,7 +57,7 @@ class TrainSettings(ImageOrTrunkSettings):
     """Settings of `sonar train`."""
 
 
-class PredictSettings(GroupReferralSettings):
+class PredictSettings(RuntimeSettings, GroupReferralSettings):
     """Settings of `sonar predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

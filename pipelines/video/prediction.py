@@ -25,7 +25,7 @@ from pipelines.bundles.prediction_lines import (
     printable,
     probability_column,
 )
-from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading

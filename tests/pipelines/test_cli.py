@@ -540,9 +540,9 @@ def test_the_module_is_the_same_command(module):
 
 def test_start_up_notes_are_hidden_and_other_messages_are_not():
     code = (
-        "import os, sys\nfrom pipelines.command.tensorflow_start import _start_up_notes_hidden\n"
+        "import os, sys\nfrom pipelines.command.tensorflow_start import start_up_notes_hidden\n"
         "os.dup2(1, 2)\n"
-        "with _start_up_notes_hidden():\n"
+        "with start_up_notes_hidden():\n"
         "    os.write(2, b'I0000 00:00:17.3 1 port.cc:153] oneDNN\\n')\n"
         "    os.write(2, b'E0000 00:00:17.3 1 x.cc:5] UNKNOWN ERROR (303)\\n')\n"
         "    os.write(2, b'E0000 00:00:17.3 1 x.cc:5] the disk burns\\n')\n"

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from data_prep.errors import InputError
 from gpmodels import HybridModel
 from gpmodels.registry import HeadTask, families
 from pipelines.bundles.portable import PORTABLE_TOLERANCE, PORTABLES, portable_network
+from pipelines.bundles.runtimes import LITERT, LiteRTSignature
 
 POINTS = np.random.default_rng(0).normal(size=(160, 6)).astype(np.float32)
 SPEC = tf.TensorSpec([1, 6], tf.float32)
@@ -45,9 +47,13 @@ def model_of(name: str, num_classes: int) -> Any:
         for count in (2, 3)
     ],
 )
-def test_a_head_answers_alike(name: str, num_classes: int) -> None:
+def test_a_head_answers_alike(name: str, num_classes: int, tmp_path: Path) -> None:
     predict = model_of(name, num_classes)
     network = portable_network(predict, SPEC, name)
+    (tmp_path / LITERT).write_bytes(network)
+    found = LiteRTSignature(tmp_path / LITERT, threads=2)(POINTS[:20])
+    for key, value in predict(tf.constant(POINTS[:20])).items():
+        np.testing.assert_allclose(found[key], value, PORTABLE_TOLERANCE, PORTABLE_TOLERANCE, err_msg=key)
     for portable in PORTABLES.values():
         content = portable.convert(network)
         for point in POINTS[:20, None]:

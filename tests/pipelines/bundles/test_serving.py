@@ -18,7 +18,8 @@ from skimage import data
 from data_prep.files.depth import read_at_levels
 from data_prep.files.images import encode_picture, read_image
 from data_prep.files.resizing import resize_image
-from pipelines.bundles.saved_model import Signature, load_signatures
+from pipelines.bundles.runtimes import Signature
+from pipelines.bundles.saved_model import load_signatures
 from pipelines.bundles.serving import MapServer, at_size, decode_image, to_network_size
 from tests.pipelines.tiny_lane import SIZE
 

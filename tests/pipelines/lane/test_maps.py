@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from pipelines.bundles.metadata import load_metadata
-from pipelines.bundles.saved_model import Signature, load_signatures
+from pipelines.bundles.runtimes import Signature
+from pipelines.bundles.saved_model import load_signatures
 from pipelines.bundles.serving import MapServer
 from pipelines.bundles.unreadable import UnreadableSourceError, run_signature
 from pipelines.lane import maps as lane_maps
