@@ -60,6 +60,8 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
                 _, application, step, *options = shlex.split(line)
                 if step == "train":  # what the test asks for beats what the page says
                     options += [text for key, value in TINY.items() for text in ("--set", f"{key}={value}")]
+                if step == "export":
+                    options += ["--format", "litert"]
                 said[step] = run(application, step, *options)
         finally:
             disable_op_determinism()  # other tests go on without
@@ -77,6 +79,7 @@ def test_every_step_says_what_it_did(way):
     assert "30 predictions written to predictions" in way["predict"]
     assert "kaputt.png: unreadable" in way["predict"]
     assert "predictions/contact_sheet.png" in way["predict"]
+    assert "LiteRT runs network.tflite of the bundle." in way["predict"]
 
 
 def test_the_heads_tell_digits_apart(way):
@@ -89,15 +92,25 @@ def test_the_heads_tell_digits_apart(way):
     assert f'alt="Confusion matrix of {metrics["chosen"]}"' in report
 
 
+def predicted(folder: Path) -> dict[str, dict[str, str]]:
+    with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        return {Path(row["file"]).name: row for row in csv.DictReader(file)}
+
+
 def test_predictions_are_those_of_the_bundle_and_documented(way):
     folder = Path(way["folder"])
-    with (folder / "predictions" / "predictions.csv").open(newline="", encoding="utf-8") as file:
-        rows = {Path(row["file"]).name: row for row in csv.DictReader(file)}
+    rows = predicted(folder / "predictions")
     assert rows.pop("kaputt.png")["status"].endswith("or remove it.")
     documented = set(re.findall(r"`[^`\n]+`", PAGE))
     row = next(iter(rows.values()))
     columns = {f"probability of {name}" for name in CLASSES}
     assert {f"`{name}`" for name in row.keys() - columns} <= documented
+    where = ("--model", folder / "bundle", "--input", folder / "new", "--out", folder / "by_tensorflow")
+    assert "LiteRT" not in run("classify", "predict", *where, "--set", "runtime=tensorflow")
+    by_tensorflow = predicted(folder / "by_tensorflow")
+    for key in (*columns, "predictive_entropy", "mutual_information"):
+        for name, line in rows.items():
+            assert float(line[key]) == pytest.approx(float(by_tensorflow[name][key]), rel=1e-5, abs=1e-5)
     metadata = load_metadata(folder / "bundle")
     assert metadata.preprocessing_settings == {"fit": "crop", "levels": None}
     assert metadata.kinds == ("grey",)
