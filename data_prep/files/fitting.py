@@ -128,8 +128,11 @@ def fit_image(image: npt.NDArray[np.uint8], size: tuple[int, int], fit: Fit) -> 
     placed = placement(extent, size, fit)
     top, left = ((whole - part) // 2 for whole, part in zip(extent, placed.part, strict=True))
     part = image[top : top + placed.part[0], left : left + placed.part[1]]
-    # One channel at a time: a photograph of 24 megapixels takes 290 MB as floats.
-    shown = np.stack([_resized(channel.astype(np.float32), placed.shown) for channel in cv2.split(part)], -1)
+    # One channel at a time: a photograph of 24 megapixels takes 290 MB as floats. Of a grey image one does.
+    red, *others = cv2.split(part)
+    channels = [red] if all(np.array_equal(red, other) for other in others) else [red, *others]
+    resized = [_resized(channel.astype(np.float32), placed.shown) for channel in channels]
+    shown = cv2.merge(resized * (3 // len(resized)))
     fitted = np.full((*size, 3), BORDER_LEVEL, np.uint8)
     top, left = ((whole - part) // 2 for whole, part in zip(size, placed.shown, strict=True))
     fitted[top : top + placed.shown[0], left : left + placed.shown[1]] = shown

@@ -49,6 +49,7 @@ class StoredLevels:
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
 _MASK_FORMATS = (*_FORMATS, "GIF")
+_JPEG = b"\xff\xd8\xff"
 _LOSSY_FORMATS = frozenset({"JPEG", "MPO", "WEBP"})  # MPO: JPEG with further frames, as some phones write
 _PHOTOMETRIC = 262  # tag of TIFF; 0: white is zero
 _OPAQUE = 255  # alpha
@@ -112,9 +113,8 @@ def read_image(path: Path) -> npt.NDArray[np.uint8]:
         image, _ = _open_upright(path)
         _require_plain(image, path, "8")
         if image.mode.startswith("I"):
-            grey = (_sixteen_bit_levels(image, path) >> 8).astype(np.uint8)
-            return np.repeat(grey[:, :, np.newaxis], 3, axis=2)
-        return np.array(image.convert("RGB"))
+            return _as_colour((_sixteen_bit_levels(image, path) >> 8).astype(np.uint8))
+        return _as_colour(np.asarray(image)) if image.mode == "L" else np.array(image.convert("RGB"))
 
 
 def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
@@ -239,6 +239,9 @@ def is_deep(path: Path) -> bool:
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
+    with _decoding(path), path.open("rb") as file:
+        if file.read(len(_JPEG)) == _JPEG:  # of 8 bits, and Pillow takes long to parse its header
+            return False
     with opened_image(path) as image:
         return image.mode.startswith(("F", "I")) or _is_deep_colour(image)
 
@@ -453,6 +456,11 @@ def _grey_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint8] | npt.
     if image.mode.startswith("I"):
         return _sixteen_bit_levels(image, path)
     return np.array(image.convert("RGB").convert("L"))
+
+
+def _as_colour(grey: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return grey levels as three channels; Pillow and NumPy take several times as long."""
+    return np.asarray(cv2.merge([grey, grey, grey]), np.uint8)
 
 
 def _sixteen_bit_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint16]:

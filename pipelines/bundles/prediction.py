@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -330,7 +329,7 @@ def record_of(
         file=str(source.path),
         stem=source.stem,
         sha256=source_sha256(source) if is_good else "",
-        lines=[asdict(line) for line in lines],
+        lines=[dict(vars(line)) for line in lines],
         files=[(path.relative_to(out).as_posix(), path.stat().st_size) for path in files if path.exists()],
         left_out=[(str(entry.file), entry.reason) for entry in left_out],
     )

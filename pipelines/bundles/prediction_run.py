@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -296,4 +296,4 @@ def bundle_sha256(bundle: Path) -> str:
 
 
 def _text(record: Record) -> str:
-    return json.dumps(asdict(record)) + "\n"
+    return json.dumps(vars(record)) + "\n"
