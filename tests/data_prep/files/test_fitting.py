@@ -66,6 +66,14 @@ def test_an_image_of_the_size_stays_as_it_is():
         np.testing.assert_array_equal(fit_image(image, (7, 9), fit), image)
 
 
+def test_a_grey_image_becomes_what_each_channel_of_a_coloured_one_does():
+    coloured = np.random.default_rng(0).integers(0, 256, (40, 31, 3), np.uint8)
+    fitted = fit_image(coloured, (17, 24), "pad")
+    for channel in range(3):
+        grey = fit_image(np.repeat(coloured[..., channel : channel + 1], 3, axis=2), (17, 24), "pad")
+        np.testing.assert_array_equal(grey, np.repeat(fitted[..., channel : channel + 1], 3, axis=2))
+
+
 def test_enlarging_is_smooth():
     ramp = np.repeat(np.array([[0, 100]], np.uint8)[:, :, None], 3, axis=2).repeat(2, axis=0)
     assert fit_image(ramp, (8, 8), "crop")[0, :, 0].tolist() == [0, 0, 12, 38, 62, 88, 100, 100]
