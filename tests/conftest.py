@@ -5,7 +5,9 @@ import logging
 import os
 import sys
 import time
+import zlib
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -31,8 +33,23 @@ SECONDS_BETWEEN_COLLECTIONS = 5.0
 """Processor time between two searches for garbage, which take a twentieth of a second."""
 
 
+def _seed(test: str) -> None:
+    """Seed everything, without TensorFlow's preparing every operation again: a fifth of the tests' time.
+
+    A seed throws prepared operations away since those that draw numbers would draw on. With a seed for each
+    test they are others.
+    """
+    import keras  # noqa: PLC0415 - see `_keras_defaults`
+    import tensorflow as tf  # noqa: PLC0415 - as above
+    from tensorflow.python.eager import context  # noqa: PLC0415 - as above
+
+    with mock.patch.object(context.pywrap_tfe, "TFE_ContextClearCaches"):
+        keras.utils.set_random_seed(0)
+        tf.random.set_seed(zlib.crc32(test.encode()))
+
+
 @pytest.fixture(autouse=True)
-def _keras_defaults() -> Iterator[None]:
+def _keras_defaults(request: pytest.FixtureRequest) -> Iterator[None]:
     """Seed Keras, and refuse a test that leaves its float settings changed for the next one.
 
     Tests of data preparation never import Keras; they do not pay for its import here.
@@ -41,7 +58,7 @@ def _keras_defaults() -> Iterator[None]:
     if keras is None:
         yield
         return
-    keras.utils.set_random_seed(0)
+    _seed(request.node.nodeid)
     yield
     settings = (keras.config.floatx(), keras.config.dtype_policy().name)
     keras.config.set_floatx("float32")
@@ -60,14 +77,19 @@ def _logged_to_all() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `make test-exhaustive` all but the first and the last parameters of a sweep."""
-    sweeps: dict[str, list[pytest.Item]] = {}
+    """Leave all but the first and the last parameters of a sweep to `make test-exhaustive`.
+
+    A sweep that is marked with "slow" leaves them to `make test-slow`, of those that are not slow anyway.
+    """
+    sweeps: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sweep"):
-            sweeps.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for sweep in sweeps.values():
+        if marker := item.get_closest_marker("sweep"):
+            left_to = marker.args[0] if marker.args else "exhaustive"
+            if item.get_closest_marker(left_to) is None:
+                sweeps.setdefault((item.nodeid.partition("[")[0], left_to), []).append(item)
+    for (_, left_to), sweep in sweeps.items():
         for item in sweep[1:-1]:
-            item.add_marker(pytest.mark.exhaustive)
+            item.add_marker(left_to)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

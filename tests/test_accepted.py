@@ -49,6 +49,7 @@ def usual() -> np.ndarray:
     return classifier().fit(X, SIDE).predict_proba(X)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(
     ("x", "y"),
     [

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.classify.application import CLASSIFY
+from pipelines.runs import folds
 from pipelines.runs.folds import trained_folds
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import load_model
@@ -35,8 +36,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(folder, monkeypatch):
+def _own_cache_and_three_folds(folder, monkeypatch):
     monkeypatch.setenv("GPIMAGING_CACHE", str(folder / "cache"))
+    monkeypatch.setattr(folds, "NUM_FOLDS", 3)
 
 
 def train(folder: Path, name: str, *more: object, expected: int = 0, **changes: object) -> str:
@@ -48,8 +50,9 @@ def train(folder: Path, name: str, *more: object, expected: int = 0, **changes: 
 def trained(folder) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPIMAGING_CACHE", str(folder / "cache"))
+        patch.setattr(folds, "NUM_FOLDS", 3)
         said = train(folder, "run")
-    assert "40 images are held out, those to train on for heads that do not see them (5 folds)" in said
+    assert "40 images are held out, those to train on for heads that do not see them (3 folds)" in said
     assert "So few selection examples" not in said
     return folder / "run"
 
@@ -60,13 +63,13 @@ def test_all_examples_but_the_judged_ones_guarantee(trained, folder, tmp_path):
     data = CLASSIFY.inputs.open(folder / "prepared")
     job = trained_job(CLASSIFY, trained, Console(quiet=True))
     job = job.on(CLASSIFY.inputs.encode(data, job.settings, trained, Console(quiet=True), None), fold=0)
-    folds = trained_folds(job)
-    assert sorted(name for fold in folds for name in fold.splits.test) == sorted(job.splits.train)
+    of_folds = trained_folds(job)
+    assert sorted(name for fold in of_folds for name in fold.splits.test) == sorted(job.splits.train)
     held_out = read_held_out(trained / "heads" / "svgp" / "held_out.npz")
     assert held_out.unit.size == 40
     # What is kept of a fold is what the head without it predicts, at the temperature of the run.
     first = len(job.splits.selection)
-    for fold in folds:
+    for fold in of_folds:
         model = load_model(fold, "svgp")
         model.set_temperature(job.run.temperatures["svgp"])
         method, judge = predictor("SVGP", model), job.application.judge
@@ -98,8 +101,7 @@ def test_an_interrupted_training_goes_on_with_the_folds_that_are_left(trained, f
     monkeypatch.setattr(HeadTraining, "train", until_the_third)
     train(folder, "again", expected=130)
     assert sorted(path.name for path in (folder / "again" / "folds").iterdir()) == ["1", "2"]
-    monkeypatch.undo()
-    monkeypatch.setenv("GPIMAGING_CACHE", str(folder / "cache"))
+    monkeypatch.setattr(HeadTraining, "train", whole)
     train(folder, "again", "--resume")
     for head in ("linear", "svgp"):
         left, right = (
@@ -126,4 +128,4 @@ def test_the_linear_head_of_numbers_learns_as_long_in_a_fold_as_in_the_run(folde
     out = tmp_path / "run"
     run("measure", "train", "--data", tmp_path / "data", "--out", out, *settings(heads="[linear]"))
     states = [*out.glob("heads/linear/state.json"), *out.glob("folds/*/heads/linear/state.json")]
-    assert [json.loads(path.read_text())["epochs_done"] for path in states] == [1] * 6
+    assert [json.loads(path.read_text())["epochs_done"] for path in states] == [1] * 4

@@ -233,6 +233,7 @@ def tempered(probability, temperature):
 MINI_BATCH = sorted(path.name for path in (DATA / "mini_batch").glob("*.*.npz"))
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("name", MINI_BATCH)
 def test_an_estimator_that_learns_by_mini_batches_predicts_what_it_did(name):
     predicts_what_it_did(DATA / "mini_batch" / name)

@@ -147,6 +147,7 @@ def test_an_error_ends_the_transfers_of_files_before_it(store, tmp_path, monkeyp
     assert time.monotonic() < late
 
 
+@pytest.mark.slow
 def test_an_interruption_ends_the_other_transfers(store, tmp_path, monkeypatch):
     """A slow one stops at its next chunk; what is complete is not fetched again."""
     begun = threading.Event()

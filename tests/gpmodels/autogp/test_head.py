@@ -85,6 +85,7 @@ def batch(head, size=12):
     return tf.constant(x), tf.constant(labels.astype("float64"))
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 def test_one_component_is_the_svgp_head(settings, posterior):
@@ -99,6 +100,7 @@ def test_one_component_is_the_svgp_head(settings, posterior):
     np.testing.assert_allclose(bounds[0], bounds[1], rtol=1e-8)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 def test_components_are_svgp_heads_mixed_by_their_weights(settings, posterior):
@@ -116,6 +118,7 @@ def test_components_are_svgp_heads_mixed_by_their_weights(settings, posterior):
     np.testing.assert_allclose(folded.variance, head.latent(x).variance, rtol=1e-6)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_holding_q_of_u_for_no_step_changes_nothing(settings):
     head = random_autogp(2, **settings)
@@ -154,6 +157,7 @@ def test_leaving_out_equals_the_svgp_heads():
     np.testing.assert_allclose(ours.variance, theirs.variance, rtol=1e-7)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
 @pytest.mark.parametrize(
     ("num_components", "posterior"), [(1, "full"), (1, "diagonal"), (2, "full"), (2, "diagonal")]

@@ -85,6 +85,7 @@ def copy_units(source: SparseUnits, target: SparseUnits) -> None:
         theirs.assign(ours)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("class_kernels", ["shared", "separate"])
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_one_layer_is_the_sparse_gp_exactly(num_classes, class_kernels):

@@ -141,6 +141,7 @@ def test_targets_of_the_start():
     np.testing.assert_array_equal(label_targets(np.ones(3), 2, None), np.zeros((3, 2)))
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(
     ("case", "x"),
     [
@@ -161,6 +162,7 @@ def test_awkward_features_still_give_a_start(case, x, kernel):
         assert np.isfinite(value).all(), case
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("kernel", ["rbf", "ard", "full", "linear"])
 def test_view_weights_are_first_order_shares_of_the_variance(kernel):
     head = random_dfgp(num_features=5, views=[[0, 1], [2], [3, 4]], output_kernel=kernel, num_classes=3)

@@ -47,6 +47,7 @@ def test_divergence_of_the_output_layer_equals_the_twin(kernel):
         assert float(head.outputs.prior_kl()[p]) == pytest.approx(output_kl(head, p), rel=1e-7)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("posterior", ["gaussian", "point"])
 def test_single_precision_agrees_with_double(kernel, posterior):

@@ -35,6 +35,7 @@ def nll(head, held_out: HeadPoints) -> float:
     return float(-np.average(density.numpy(), weights=held_out.weights))
 
 
+@pytest.mark.slow
 def test_the_weights_kept_are_those_of_the_least_nll_of_the_held_out_points():
     head, held_out = built(), points(seed=1)
     result = train_alone(head, points(), held_out, SCHEDULE, num_observations=150)

@@ -104,6 +104,7 @@ def gradient(function: Any, variables: list[tf.Variable]) -> list[np.ndarray]:
     return [tf.convert_to_tensor(part).numpy() for part in found]
 
 
+@pytest.mark.sweep("slow")
 @every_head
 def test_collapsed_bound_is_the_objective_at_the_best_q(name):
     head = make_head(name, likelihood="gaussian")
@@ -204,6 +205,7 @@ def dense_solution(head: Any, problem: Points, sites: SitePair, p: int) -> tuple
     return np.linalg.solve(system, stacked.T @ np.concatenate(linear)), system
 
 
+@pytest.mark.sweep("slow")
 @every_head
 @pytest.mark.parametrize("settings", LIKELIHOODS.values(), ids=LIKELIHOODS)
 def test_arrow_solve_equals_the_dense_solve(name, settings):
@@ -230,6 +232,7 @@ def test_arrow_solve_equals_the_dense_solve(name, settings):
     assert float(solution.fit) == pytest.approx(fit, rel=1e-7)
 
 
+@pytest.mark.sweep("slow")
 @every_head
 @pytest.mark.parametrize("settings", LIKELIHOODS.values(), ids=LIKELIHOODS)
 def test_marginals_and_kl_of_a_solution_are_those_of_the_head_that_takes_it(name, settings):
@@ -257,6 +260,7 @@ def test_an_expert_without_points_gets_its_prior():
     assert np.all(head.prior_kl()[:3] > 0.0)
 
 
+@pytest.mark.sweep("slow")
 @every_head
 def test_sites_of_zero_give_the_bound_at_the_prior(name):
     head = make_head(name)
@@ -414,6 +418,7 @@ def mean_at(head: Any, problem: Points) -> np.ndarray:
     return mean.scale.numpy() * problem.logits.numpy() + mean.offset.numpy()
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
 @every_head
 def test_regression_with_a_mean_is_that_of_what_the_mean_leaves(name, given):

@@ -43,6 +43,7 @@ def test_some_of_the_rows_give_the_same_as_all():
     np.testing.assert_allclose(left_out(part).mean, left_out(points).mean[5:9], rtol=1e-10)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
 @pytest.mark.parametrize("name", HEADS)
 def test_regression_with_a_mean_is_left_out_of_what_the_mean_leaves(name, given):
@@ -163,6 +164,7 @@ def test_a_head_without_sites_says_so():
         head.leaving_out(two_class_problem())
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("name", HEADS)
 def test_a_lonely_row_of_little_noise_is_left_out_as_by_a_refit(name):
     """Its leverage is nearly 1: what is left of its marginal is one minus a number close to 1."""

@@ -140,6 +140,7 @@ def test_rows_of_a_group_count_as_the_observations_that_they_are_worth() -> None
         np.testing.assert_allclose(costs - prior, count * np.log(2.0), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_an_estimator_counts_rows_of_a_group_once_as_what_they_are_worth(monkeypatch) -> None:
     """Its likelihood counts N_eff rows, and so does the choice of the penalty."""
     counted = []

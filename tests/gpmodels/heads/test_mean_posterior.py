@@ -52,6 +52,7 @@ def both(name: str, **settings: Any) -> tuple[Any, Any, np.ndarray]:
     return head, certain, head.linear_mean.scale.numpy() ** 2 * covariance.of(points())
 
 
+@pytest.mark.sweep("slow")
 @every_head_and({"num_classes": 3})
 def test_it_adds_to_the_variances_and_nothing_else(name, likelihood):
     if name == "dfgp":
@@ -73,6 +74,7 @@ def test_it_adds_to_the_variances_and_nothing_else(name, likelihood):
     np.testing.assert_array_equal(head.penalty(), certain.penalty())
 
 
+@pytest.mark.sweep("slow")
 @every_head
 def test_without_a_slope_it_changes_nothing_to_the_bit(name):
     if name == "dfgp":
@@ -124,6 +126,7 @@ def test_the_tied_bound_is_the_objective_at_the_q_of_the_sites(name, given):
     assert float(bound) == pytest.approx(float(joint), rel=1e-9)
 
 
+@pytest.mark.slow
 @CONJUGATE
 def test_sites_of_the_fixed_point_are_the_largest_bound(name):
     """q is the best one for f with the variance of the mean: other q have smaller bounds."""

@@ -45,6 +45,7 @@ class TestThesisVariantContract(LayerContract):
     trainable_values = 3 * (4 * NUM_FEATURES + NUM_FEATURES + 1 + 4 + 4 * 5 // 2)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("expert_variance", EXPERT_VARIANCES)
 @pytest.mark.parametrize("num_experts", [1, 2, 6])
 @pytest.mark.parametrize("kernel", ["squared_exponential", "matern32"])
@@ -65,6 +66,7 @@ def test_marginals_equal_a_loop_over_all_experts(num_experts, kernel, expert_var
         assert latent.global_variance[n].numpy() == pytest.approx([global_variance], abs=1e-7)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("expert_variance", EXPERT_VARIANCES)
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 def test_objective_equals_the_sum_of_the_thesis(weight, expert_variance):
@@ -94,6 +96,7 @@ LIKELIHOODS = {
 every_likelihood = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS.keys())
 
 
+@pytest.mark.sweep("slow")
 @every_likelihood
 def test_order_of_the_points_changes_nothing(likelihood):
     head = random_head(4, **likelihood)
@@ -105,6 +108,7 @@ def test_order_of_the_points_changes_nothing(likelihood):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("expert_variance", EXPERT_VARIANCES)
 @every_likelihood
 def test_vanishing_expert_kernel_leaves_the_global_unit(likelihood, expert_variance):
@@ -129,6 +133,7 @@ def test_far_from_data_only_the_full_variance_returns_to_the_global_prior():
         assert (float(head.latent(x).variance[0, 0]) > 0.4) == expected
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("expert_variance", EXPERT_VARIANCES)
 @every_likelihood
 def test_order_of_the_experts_changes_nothing(likelihood, expert_variance):
@@ -161,6 +166,7 @@ def test_posterior_at_the_prior_costs_nothing():
     assert head.unit_names == ("global", "expert_1", "expert_2", "expert_3")
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("for_inference", [False, True])
 @every_likelihood
 def test_dropped_expert_is_as_if_it_had_never_been(likelihood, for_inference):

@@ -140,6 +140,7 @@ def test_border_moves_to_where_the_noise_changes():
     assert noise[0] < 0.02 * noise[-1]
 
 
+@pytest.mark.sweep("slow")
 @every_head
 def test_dropped_expert_takes_no_responsibility(settings):
     head, smaller = soft_head(4, **settings), soft_head(3, **settings)

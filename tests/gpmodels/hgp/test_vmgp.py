@@ -76,6 +76,7 @@ def test_each_expert_has_its_own_noise():
     )
 
 
+@pytest.mark.sweep("slow")
 @every_likelihood
 def test_single_expert_is_the_svgp(likelihood):
     head = mixture(1, **likelihood)
@@ -119,6 +120,7 @@ def test_hierarchy_without_global_likelihood_is_not_the_mixture(likelihood):
     assert abs(float(objective(head, x, y)) - float(objective(hierarchy, x, y))) > 0.1
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("expert_variance", ["full", "thesis"])
 @every_likelihood
 def test_hierarchy_whose_global_kernel_vanishes_is_the_mixture_but_for_its_divergence(
@@ -158,6 +160,7 @@ def take_experts(head: VMGPHead, source: VMGPHead, order: np.ndarray) -> None:
         head.likelihood.noise_variance.assign(source.likelihood.noise_variance.numpy()[order])
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("for_inference", [False, True])
 @every_likelihood
 def test_dropped_expert_is_as_if_it_had_never_been(likelihood, for_inference):

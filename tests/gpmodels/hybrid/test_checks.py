@@ -187,6 +187,7 @@ def test_lists_of_numbers_are_named(x, y):
         identity(LinearHead()).fit(x, y, verbose=0)
 
 
+@pytest.mark.slow
 def test_a_relu_that_hides_nan_does_not_hide_it_from_a_step():
     """Keras' compiled ReLU makes 0 of NaN, whose gradient is NaN: the weights would be lost."""
     x = np.tile(X, (80, 1))
@@ -248,6 +249,7 @@ def test_effective_observations_above_all_are_refused():
         HybridModel(keras.layers.Identity(), LinearHead(), num_data=40, num_effective=50.0)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("labels", [[0, 2, 1, 0], [0, -1, 1, 0], [0, 0.5, 1, 1]])
 @pytest.mark.parametrize("use", ["fit", "evaluate", "validation"])
 def test_a_step_refuses_labels_in_one_sentence(labels, use):
@@ -292,6 +294,7 @@ class _AddsLoss(keras.layers.Layer):
         return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "penalty"),
     [
@@ -321,6 +324,7 @@ def untrained(network: keras.layers.Layer) -> HybridModel:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainable", [True, False])
 def test_a_relu_that_hides_nan_does_not_hide_it_from_evaluate_and_predict(trainable):
     """Nor from `fit`, where nothing of the network is trained, or the validation data hold it."""
@@ -354,6 +358,7 @@ def test_features_that_are_all_alike_are_said_before_the_first_step(caplog):
         assert caplog.text.count("the network gives the same features for all 20 points") == number
 
 
+@pytest.mark.slow
 def test_images_in_another_range_than_those_of_training_are_said_once(caplog):
     images = np.random.default_rng(0).integers(0, 256, (20, 4, 4, 3)).astype(np.float32)
     assert image_level(images) == pytest.approx(128, abs=10)

@@ -129,6 +129,7 @@ def test_labels_other_than_0_and_1_are_an_error(bad):
         identity_model().train_step((tf.constant(x), tf.constant(y)))
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("likelihood", ["softmax", "robust_max"])
 @pytest.mark.parametrize("bad", [3.0, -1.0, 1.5, np.nan])
 def test_labels_beyond_the_classes_are_an_error(bad, likelihood):
@@ -166,6 +167,7 @@ def test_bad_labels_are_an_error_in_the_graph_of_fit_too():
         placed.fit(x, 2.0 * y, verbose=0)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float64"])
 def test_labels_may_have_any_dtype(dtype):
     x, y = blobs()

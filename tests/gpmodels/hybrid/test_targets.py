@@ -137,6 +137,7 @@ def test_a_file_of_before_has_neither_mean_nor_scale():
     assert model._is_started()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_weights_of_a_model_bring_the_unit_of_its_targets(head):
     x, y = data()
@@ -167,6 +168,7 @@ def test_a_step_has_the_slope_of_a_squared_error_whatever_the_noise(noise):
     assert loss == pytest.approx(-stats.norm.logpdf(residual, scale=np.sqrt(noise)).mean(), rel=1e-4)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize("global_weight", [0.5, 1.0])
 def test_a_step_has_one_label_s_slope_however_often_a_head_counts_it(likelihood, global_weight):
@@ -198,6 +200,7 @@ def test_targets_that_32_bits_cannot_hold_are_refused(mean, scale, fault):
         target_moments(mean + scale * np.arange(6.0), np.ones(6))
 
 
+@pytest.mark.slow
 def test_a_target_far_from_all_others_is_said(caplog):
     """Beside it, standardised, the others are one value to the model."""
     x = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)

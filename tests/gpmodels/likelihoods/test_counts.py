@@ -121,6 +121,7 @@ def test_no_unit_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "make_head",

@@ -82,15 +82,16 @@ def examples(count: int = 120) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "head",
     [
         LinearHead,
         lambda **task: SVGPHead(num_inducing=8, **task),
-        lambda **task: HGPHead(num_experts=2, num_inducing=8, **task),
         lambda **task: AutoGPHead(num_inducing=8, **task),
+        lambda **task: HGPHead(num_experts=2, num_inducing=8, **task),
     ],
-    ids=["linear", "svgp", "hgp", "autogp"],
+    ids=["linear", "svgp", "autogp", "hgp"],
 )
 def test_heads_learn_labels_each_by_itself(head, tmp_path, caplog):
     x, y = examples()

@@ -68,6 +68,7 @@ def test_blocks_change_neither_values_nor_derivatives(monkeypatch, name, compile
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("num_rows", [0, 1, 3, 4])
 def test_predictions_of_any_number_of_rows(monkeypatch, num_rows):
     blocked, whole = pair_of_likelihoods(monkeypatch)

@@ -25,6 +25,7 @@ def test_nodes_have_the_moments_of_a_normal(num_dimensions):
     np.testing.assert_allclose(np.mean(nodes[:, 0] ** 2 * nodes[:, 1]), 0.0, atol=1e-12)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("num_classes", [2, 3, 10])
 @pytest.mark.parametrize(("variance", "tolerance"), [(0.1, 1e-3), (1.0, 0.015), (10.0, 0.15)])
 def test_expectations_equal_sampling(num_classes, variance, tolerance):

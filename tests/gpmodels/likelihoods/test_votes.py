@@ -93,6 +93,7 @@ def test_images_of_a_calibrated_model_that_are_not_alike_count_as_one_each(num_c
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("num_classes", [2, 3])
 @pytest.mark.parametrize("head", [LinearHead, SVGPHead])
 def test_heads_learn_the_shares_and_not_the_majority(head, num_classes):

@@ -26,6 +26,7 @@ from tests.gpmodels.transfer.problems import (
 PRIORS = {1: np.array([2.0, 3.0]), 2: np.array([2.0, 1.5, 3.0])}
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("num_sources", [1, 2])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_bound_is_that_of_sampling(kind, num_sources):
@@ -90,6 +91,7 @@ def test_both_forms_are_below_the_evidence_and_the_integrated_one_is_the_tighter
     assert values["mean_field"] < values["integrated"] - 0.5
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("likelihood", ["gaussian", "noisy_probit"])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_gradient_is_that_of_finite_differences(kind, likelihood):

@@ -196,6 +196,7 @@ def _units_reordered(parameters, order, blocks):
     return parameters._replace(domains=tuple(domains))
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
 @pytest.mark.parametrize("what", ["rows", "units", "classes", "sources"])
 def test_order_is_of_no_account(kind, what):

@@ -136,6 +136,7 @@ def test_svgp_head_equals_its_numpy_twin():
     np.testing.assert_allclose(latent.variance[:, 0], variance, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("make", [SVGPHead, HGPHead, DFGPHead])
 @pytest.mark.parametrize(
     ("name", "depth", "dtype"), [("arc_cosine0", 2, "float64"), ("arc_cosine1", 3, "float32")]
@@ -161,6 +162,7 @@ def test_every_head_predicts_the_same_folded_and_is_finite_at_a_black_image(make
     np.testing.assert_allclose(folded.variance, latent.variance, atol=50 * tolerance)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("kernel", NAMES)
 @pytest.mark.parametrize("make", [AutoGPHead, DeepGPHead, SVDKLHead, RandomFeatureHead])
 def test_a_black_image_has_a_finite_prediction_and_finite_gradients(make, kernel):

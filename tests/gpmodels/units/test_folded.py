@@ -143,6 +143,7 @@ HEADS = {
 }
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(("head_class", "settings"), HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize(
     "likelihood",

@@ -101,6 +101,7 @@ def test_the_gradient_of_a_gradient_is_right():
     np.testing.assert_allclose(outer.gradient(gradient, values)[:, 0], [12 * 4, 2 * 12 * 9])
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("name", ["squared_exponential", "matern32", "arc_cosine1"])
 @pytest.mark.parametrize("shared_kernel", [True, False])
 @pytest.mark.parametrize("num_latents", [1, 2])

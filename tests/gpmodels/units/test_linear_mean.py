@@ -160,6 +160,7 @@ def vanish(head: Any) -> None:
 LINEAR_LIMIT = ("svgp", "hgp", "hgp of the thesis", "vmgp", "autogp", "deep_gp", "random_features")
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("name", LINEAR_LIMIT)
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_without_a_gp_it_is_the_linear_head(name, num_classes):
@@ -207,6 +208,7 @@ def test_a_layer_of_another_shape_is_refused(shape):
         mean.start_from(np.zeros(shape), np.zeros(3))
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("name", LINEAR_LIMIT)
 def test_without_a_gp_regression_is_linear(name):
     head_class, own = HEADS[name]
@@ -224,6 +226,7 @@ def test_without_a_gp_regression_is_linear(name):
     np.testing.assert_allclose(noise, head.likelihood.noise_variance.numpy()[0], rtol=1e-6)
 
 
+@pytest.mark.sweep("slow")
 @every_head_and({"num_classes": 3}, {"likelihood": "gaussian"})
 def test_without_slope_and_offset_it_is_the_head_without_a_mean_to_the_bit(name, likelihood):
     head = make(name, **likelihood)
@@ -253,6 +256,7 @@ def test_without_slope_and_offset_it_is_the_head_without_a_mean_to_the_bit(name,
 # The latent functions
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("likelihood", [{}, {"num_classes": 3}], ids=str)
 @every_head
 def test_it_shifts_every_mean_by_the_twins_and_nothing_else(name, likelihood):
@@ -267,6 +271,7 @@ def test_it_shifts_every_mean_by_the_twins_and_nothing_else(name, likelihood):
     np.testing.assert_array_equal(head.prior_kl(), twin.prior_kl())
 
 
+@pytest.mark.sweep("slow")
 @every_head
 def test_folded_for_inference_it_is_constant(name):
     head, x = make(name), tf.constant(points())
@@ -277,6 +282,7 @@ def test_folded_for_inference_it_is_constant(name):
     np.testing.assert_array_equal(folded(x).mean, before)
 
 
+@pytest.mark.sweep("slow")
 @every_head
 def test_regression_is_that_of_what_the_mean_leaves(name):
     """log N(y | m + g, σ²) = log N(y - m | g, σ²): training, also by responsibilities, and prediction."""
@@ -291,6 +297,7 @@ def test_regression_is_that_of_what_the_mean_leaves(name):
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_logits_of_the_points_stand_for_the_layers_own():
     head = make("hgp", num_classes=3)
     x = tf.constant(points())
@@ -311,6 +318,7 @@ def test_logits_of_the_points_stand_for_the_layers_own():
 # What is saved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -359,6 +367,7 @@ def test_a_head_that_was_saved_before_there_were_means_has_none(name):
 # What is chosen
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("name", ["svgp", "hgp", "hgp without experts", "vmgp", "autogp", "deep_gp"])
 def test_a_kernel_starts_small_beside_it_unless_it_is_told(name):
     head_class, own = HEADS[name]
@@ -402,6 +411,7 @@ def test_a_head_that_mixes_its_functions_has_none(word):
         assert head.linear_mean is None
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("name", ["svgp", "hgp", "dfgp", "deep_gp"])
 def test_two_new_heads_differ_in_what_is_drawn_and_are_not_placed_by_it(name):
     head_class, own = HEADS[name]

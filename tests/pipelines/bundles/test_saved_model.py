@@ -242,6 +242,7 @@ def test_verification_passes_and_covers_every_output(lane_bundle):
     assert verification.worst <= 1e-5
 
 
+@pytest.mark.slow
 def test_a_file_whose_runtime_is_not_installed_is_named_but_not_run(lane_bundle, tmp_path, monkeypatch):
     bundle = Path(shutil.copytree(lane_bundle, tmp_path / "bundle"))
     file = bundle / PORTABLES["onnx"].name
@@ -416,6 +417,7 @@ def test_a_graph_that_takes_or_returns_something_else_is_refused_before_it_is_ca
         load_signatures(copy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("weight", "noticed"), [(4.2, True), pytest.param(4.0001, False, marks=pytest.mark.slow)]
 )
@@ -450,6 +452,7 @@ def outputs_of(content: dict) -> dict:
     return content["signatures"]["serving_default"]["outputs"]
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -483,6 +486,7 @@ def test_changed_metadata(copy, change, match):
     fails(copy, rf"(?s){match}")
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -578,6 +582,7 @@ def no_space_in_python(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(
     ("target", "name", "failure"),
     [
@@ -626,6 +631,7 @@ def test_a_file_in_the_way(tmp_path):
         write_brightness(tmp_path / "bundle", 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "portable"), PORTABLES.items())
 def test_the_network_for_another_runtime_is_verified(tmp_path, kind, portable):
     bundle = write_brightness(tmp_path / "bundle", 4.0, portable=kind)

@@ -176,7 +176,7 @@ def test_what_heads_without_a_fold_never_saw_says_nothing_of_the_head_of_all(
     """A class with one training group: the heads without that group are certain that it is another class."""
     whole = replace(job(tmp_path, monkeypatch, rare=rare), has_several_labels=several)
 
-    def predict(model: str, names: tuple[str, ...]) -> SelectedPoints:
+    def predict(_model: str, names: tuple[str, ...]) -> SelectedPoints:
         number = len(names)
         return SelectedPoints(
             np.zeros((number, 3)), np.zeros(number), np.ones(number), np.arange(number, dtype=np.int32)

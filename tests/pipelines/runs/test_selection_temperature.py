@@ -43,6 +43,7 @@ def test_the_linear_head_is_fitted_by_its_latent_mean(points):
     assert temperature_of(model, batches_of(*points, 7)) == expected
 
 
+@pytest.mark.slow
 def test_another_head_is_fitted_by_the_log_odds_of_its_prediction(points):
     model = model_of(SVGPHead(num_inducing=4))
     p = model(points[0])["probability"].numpy().astype(np.float64)

@@ -22,6 +22,7 @@ def risk(rule: ReferralRule, held_out: HeldOut, limit: Limit) -> float:
     return float(np.mean(held_out.predicted[counted] != held_out.truth[counted])) if counted.any() else 0.0
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(
     ("limits", "parts"),
     [

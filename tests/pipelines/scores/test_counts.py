@@ -27,6 +27,7 @@ def test_scores_are_those_of_their_definitions(mean, variance, value):
     assert pit[min(int(10 * middle), 9)] > 0.0
 
 
+@pytest.mark.slow
 def test_the_pit_of_calibrated_counts_is_flat():
     rng = np.random.default_rng(0)
     drawn = scipy.stats.nbinom(2.0, 0.3).rvs(4000, random_state=rng)

@@ -51,6 +51,7 @@ def test_all_go_on_when_all_are_there_and_the_port_is_free_again():
     socket.create_server(("127.0.0.1", int(all_addresses[0].rpartition(":")[2]))).close()
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_come_is_named_in_all_others():
     all_addresses = addresses(3)
     chief, worker = outcomes(tasks_of(all_addresses, [0, 1]), seconds=1.5)
@@ -80,6 +81,7 @@ def test_another_version_is_refused_in_all(monkeypatch):
     assert "has gpimaging 0.0.1, but the chief has 0.1.0" in str(chief)
 
 
+@pytest.mark.slow
 def test_a_stranger_does_not_count():
     all_addresses = addresses(2)
 

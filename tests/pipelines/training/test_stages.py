@@ -333,6 +333,7 @@ def test_a_damaged_state_is_refused(tmp_path, damage):
         train_stage(make_model(), SETTINGS, stage_data(), folder=tmp_path, resume=True)
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize("damage", ["missing", "truncated", "empty", "another model"])
 def test_a_checkpoint_that_does_not_fit_is_refused(monkeypatch, tmp_path, damage):
     scripted(monkeypatch, [3.0])

@@ -27,7 +27,7 @@ def of_groups(mean: float, length: int):
 
 
 @pytest.mark.parametrize(
-    ("number", "length"), [(100, 300), pytest.param(2000, 3000, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("number", "length"), [(100, 300), pytest.param(600, 3000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 @pytest.mark.parametrize("losses", [bernoulli, of_groups])
 @pytest.mark.parametrize("limit", [0.02, 0.1])
@@ -54,6 +54,7 @@ def test_the_right_answer_comes(mean, limit, right, length):
     assert verdicts.count(right) >= 40
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(
     ("wrong", "number", "limit"),
     [(0, 50, 0.02), (1, 30, 0.02), (2, 40, 0.02), (3, 100, 0.02), (8, 50, 0.1), (5, 60, 0.05), (1, 8, 0.1)],

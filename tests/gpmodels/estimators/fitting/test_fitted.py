@@ -22,6 +22,7 @@ def test_settings_of_mini_batches_are_idle_with_all_rows(kind):
         warn_of_idle_settings(kind(optimizer="adam", batch_size=8))
 
 
+@pytest.mark.slow
 def test_a_fit_says_it():
     x = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.warns(UserWarning, match="batch_size: without effect"):

@@ -55,6 +55,7 @@ def test_labels_of_one_kind_are_taken(y):
     assert np.unique(checked_rows(SVGPClassifier(), X, y)[1]).tolist() == sorted(set(y))
 
 
+@pytest.mark.slow
 def test_weights_that_are_shares_are_said():
     x = np.random.default_rng(0).normal(size=(20, 2))
     model = SVGPClassifier(max_iterations=2, num_inducing=3)
@@ -100,6 +101,7 @@ def test_moments_are_weighted_and_constant_columns_keep_their_scale():
     np.testing.assert_allclose(scale, [np.sqrt(0.75), 1.0, 1.0])
 
 
+@pytest.mark.sweep("slow")
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [

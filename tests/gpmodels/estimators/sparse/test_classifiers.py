@@ -81,6 +81,7 @@ def test_a_class_without_weight_keeps_its_column():
     assert 1 not in estimator.predict(x[y != 1])
 
 
+@pytest.mark.slow
 def test_class_weights_are_weights_of_rows():
     x, y = data()
     x += 1.5 * np.random.default_rng(1).normal(size=x.shape)  # classes that overlap, so that weights decide

@@ -19,6 +19,7 @@ def counts(size=200, dispersion=0.0):
     return x, rng.poisson(rate * noise), rate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_expected_count_is_predicted_with_its_deviation(name):
     x, y, rate = counts(dispersion=0.25 if name == "negative_binomial" else 0.0)
@@ -33,6 +34,7 @@ def test_the_expected_count_is_predicted_with_its_deviation(name):
     np.testing.assert_allclose(mean, linked, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_poisson_counts_are_predicted_almost_as_well_as_by_the_truth():
     x, y, rate = counts()
     left_out = SVGPRegressor(likelihood="poisson", **SMALL).fit(x, y).leave_one_out(x, y).mean()

@@ -109,6 +109,7 @@ def test_a_group_with_a_wrong_label_is_listed_if_it_is_left_out(kind):
     assert np.isin(group[listed], wrong).sum() >= 12 > np.isin(group[alone], wrong).sum()
 
 
+@pytest.mark.slow
 def test_groups_that_cannot_be_left_out_are_refused(iris):
     model = HGPClassifier(num_experts=2, e_step="soft", **{**SMALL, "max_iterations": 2}).fit(*iris)
     with pytest.raises(NotImplementedError, match="cannot be solved without a group"):
@@ -117,6 +118,7 @@ def test_groups_that_cannot_be_left_out_are_refused(iris):
         model.leave_one_out(*iris, groups=np.arange(3))
 
 
+@pytest.mark.slow
 def test_a_column_of_labels_and_some_of_the_rows(iris):
     model = SVGPClassifier(**SMALL).fit(*iris)
     column = iris[1][:, None]
@@ -127,6 +129,7 @@ def test_a_column_of_labels_and_some_of_the_rows(iris):
         model.leave_one_out(iris[0][:10], iris[1][:10])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [pytest.param(SVGPClassifier, marks=pytest.mark.slow), SVGPRegressor])
 def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path):
     """As many other rows, or labels in another order, would give numbers that look right."""
@@ -143,6 +146,7 @@ def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path)
                 one.leave_one_out(*rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, pytest.param({"class_weight": "balanced"}, marks=pytest.mark.slow)])
 def test_other_weights_than_those_of_the_fit_are_refused(settings, iris, tmp_path):
     x, y = iris

@@ -22,6 +22,7 @@ def data(size=150):
     return x, np.sin(2 * x[:, 0]) + 0.1 * rng.normal(size=size)
 
 
+@pytest.mark.slow
 def test_units_of_the_targets():
     x, y = data()
     plain, scaled = make(SVGPRegressor).fit(x, y), make(SVGPRegressor).fit(x, 1e4 * y - 7e5)
@@ -78,6 +79,7 @@ def test_score_on_diabetes_by_default_size():
     assert make(HGPRegressor, num_inducing="auto", max_iterations=40).fit(X, y).score(X, y) > 0.35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_the_joint_posterior_agrees_with_the_marginals_and_with_its_draws(cls):
     x, y = data()

@@ -155,6 +155,7 @@ def test_what_is_no_setting_is_refused(setting):
         SVGPClassifier(**SMALL, temperature=setting).fit(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_model_s_own_share_stays_where_the_entropy_falls(num_classes):
     x, y = data(60, num_classes)
