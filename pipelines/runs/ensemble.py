@@ -54,6 +54,8 @@ def member_job(
         "heads": (),
         "temperature": None,
         "temperatures": {},
+        "fold_sharpness": {},
+        "refitted_folds": 0,
         "pool_temperatures": {},
         "choice": None,
         "interval_factors": {},

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from pipelines.runs.description import load_run
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model
 from pipelines.runs.resume import new_run
-from pipelines.runs.selection import SelectedNumbers, SelectedPoints, selected_points
+from pipelines.runs.selection import SelectedNumbers, SelectedPoints, selected_points, selection_temperature
 from pipelines.scores.guarantee_sizes import units_needed
 
 NUM_FOLDS: Final = 5
@@ -121,16 +121,31 @@ def held_out_names(job: Job[Any, Any, Any]) -> tuple[str, ...]:
     return (*job.splits.selection, *(name for splits in fold_splits(job) for name in splits.test))
 
 
-def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> SelectedPoints:
-    """Return what a head predicts of the held-out examples, in the order of `held_out_names`.
+class HeldOutPoints(NamedTuple):
+    """What a head predicts of the held-out examples, in the order of `held_out_names`.
 
-    Of numbers, a fold's head that is less sure of the selection part than the head of all examples is taken
-    to be as sure as that one. Intervals are multiples of the latter's deviations, and would be too narrow by
-    errors in units of larger ones. It is one factor for all of a fold, from examples that trained neither,
-    and only widens intervals; `docs/theory.md` says what that guarantees.
+    Attributes:
+        points: Predictions, of each fold those of the head without it.
+        sharpness: By what the logits of each fold's head were multiplied; empty of numbers and without folds.
+    """
 
-    Examples of a class whose groups are all in one fold have no weight: the heads without it have not learned
-    the class, which the head of all examples has, so that their certain errors say nothing of its temperature.
+    points: SelectedPoints
+    sharpness: tuple[float, ...]
+
+
+def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> HeldOutPoints:
+    """Return what a head predicts of the held-out examples.
+
+    Heads of fewer examples are less sure of what they say, or too sure, by another temperature than the head
+    of all examples. Both are known of the selection part, which trained neither: what a fold's head predicts
+    is taken to be as sure there as the head of all is. `docs/theory.md` says what that guarantees.
+
+    - Of classes, the fold's logits are multiplied by their `sharpness`. Examples of a class whose groups are
+      all in one fold have no weight: the heads without it have not learned the class, which the head of all
+      has, so that their certain errors say nothing of its temperature.
+    - Of numbers, deviations are divided by one factor where the fold's are the larger ones. Intervals are
+      multiples of the deviations of the head of all, and would be too narrow by errors in units of larger
+      ones; this only widens them.
 
     Args:
         job: Job on the run and its data.
@@ -141,30 +156,49 @@ def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> S
         InputError: A fold has no such head, or it is damaged.
     """
     whole = selected_points(model, job.batches("selection"))
-    parts = [whole]
+    parts, sharpness = [whole], []
     for fold in trained_folds(job):
         of_fold = load_model(fold, head)
         part = selected_points(of_fold, fold.batches("test"))
+        own = selected_points(of_fold, job.batches("selection"))
         if isinstance(part, SelectedNumbers):
-            part = part.no_less_sure(selected_points(of_fold, job.batches("selection")), whole)
-        elif not job.has_several_labels:
-            part = replace(part, weights=part.weights * _is_learned(fold)[part.examples])
+            part = part.no_less_sure(own, whole)
+        else:
+            sharpness.append(_sharpness(fold, whole, own))
+            weights = part.weights * _is_learned(fold, "test")[part.examples]
+            part = replace(part, logits=part.logits * sharpness[-1], weights=weights)
         parts.append(part)
-    return type(parts[0])(
+    points = type(parts[0])(
         np.concatenate([part.logits for part in parts]),
         np.concatenate([part.labels for part in parts]),
         np.concatenate([part.weights for part in parts]),
         np.concatenate(list(_renumbered(parts))),
     )
+    return HeldOutPoints(points, tuple(sharpness))
 
 
-def _is_learned(fold: Job[Any, Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return of each example of a fold whether the fold's heads were trained on its class, `[examples]`."""
-    trained, judged = (
-        [example.label for example in fold.data.manifest.select(names)]
-        for names in (fold.splits.train, fold.splits.test)
+def _sharpness(fold: Job[Any, Any, Any], whole: SelectedPoints, own: SelectedPoints) -> float:
+    """Return the ratio of the temperatures of the head of all and of a fold's by the selection part."""
+    is_learned = _is_learned(fold, "selection")
+    if not is_learned.any():
+        return 1.0
+    of_all, of_fold = (
+        selection_temperature(
+            replace(points, weights=points.weights * is_learned[points.examples]),
+            groups=fold.groups("selection"),
+        )
+        for points in (whole, own)
     )
-    return np.isin(judged, trained)
+    return of_all / of_fold
+
+
+def _is_learned(fold: Job[Any, Any, Any], part: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return of each example of a part of a fold whether the fold's heads were trained on its class."""
+    trained, judged = (
+        [example.label for example in fold.data.manifest.select(getattr(fold.splits, name))]
+        for name in ("train", part)
+    )
+    return np.isin(judged, trained) | fold.has_several_labels
 
 
 def _renumbered(parts: list[SelectedPoints]) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:

@@ -289,7 +289,11 @@ def held_out_errors(job: Job[Any, Any, Any], method: Predictor) -> ReferralError
     judge_by = job.application.judge
     collector = ReferralCollector(judge_by)
     parts = [(method, job.splits.selection)]
-    parts += [(_on_fold(fold, method), fold.splits.test) for fold in trained_folds(job)]
+    folds = trained_folds(job)
+    sharpness = job.run.fold_sharpness.get(method.head or "", (1.0,) * len(folds))
+    parts += [
+        (_on_fold(fold, method, by), fold.splits.test) for fold, by in zip(folds, sharpness, strict=True)
+    ]
     for judged, names in parts:
         examples: Iterable[JudgedExample] = track(
             judge_by.examples(job.data, names),
@@ -304,11 +308,11 @@ def held_out_errors(job: Job[Any, Any, Any], method: Predictor) -> ReferralError
     return collector.errors()
 
 
-def _on_fold(fold: Job[Any, Any, Any], method: Predictor) -> Predictor:
-    """Return the head of a fold with the temperatures of a head of the run."""
+def _on_fold(fold: Job[Any, Any, Any], method: Predictor, sharpness: float) -> Predictor:
+    """Return the head of a fold, as sure as a head of the run is with its temperatures."""
     if method.head is None:
         raise TypeError(f"{method.title} is no head of the run.")
     model = load_model(fold, method.head)
-    if method.temperature is not None:
-        model.set_temperature(method.temperature)
+    temperature = 1.0 if method.temperature is None else method.temperature
+    model.set_temperature(temperature / sharpness)
     return replace(predictor(method.title, model), pool_temperatures=method.pool_temperatures)

@@ -62,7 +62,9 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
         by_points = starts and not job.run.temperature_by_groups
         names = held_out_names(job)
         groups = None if by_points else [example.group for example in job.data.manifest.select(names)]
-        points = held_out_points(job, name, model)
+        points, sharpness = held_out_points(job, name, model)
+        if sharpness:
+            self._update_run(fold_sharpness={**job.run.fold_sharpness, name: sharpness})
         temperature = selection_temperature(points, groups=groups)
         if starts:
             self._update_run(temperature=temperature)
@@ -111,7 +113,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
             temperature = job.run.temperature_of(name)
             if name not in job.settings.heads:
                 model = load_model(job, name)
-                points = held_out_points(job, name, model)
+                points = held_out_points(job, name, model).points
                 self._judge_held_out(name, points, 1.0 if temperature is None else temperature)
                 self._keep_guarantee(name, model)
 

@@ -36,6 +36,7 @@ _REACHED = (
         "gifts",
     ),
     *("pool_temperatures", "calibrates_pools", "choice", "refitted_folds", "interval_factors"),
+    "fold_sharpness",
 )
 """What a run's description says of how far the run is, and how; everything else in it is of the data."""
 

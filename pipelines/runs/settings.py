@@ -50,6 +50,7 @@ class HeadRun(RunDescription):
     pool is the mean over its examples, at `temperature_of` the head, and then at this one. `choice` says
     which head to take; None in a run of an earlier version. `refitted_folds` is into how many folds the
     training examples are divided for out-of-fold heads, see `pipelines.runs.folds`; 0 for none.
+    `fold_sharpness` says then of each head by what its logits of each fold are multiplied.
     `interval_factors` are, of each head that predicts numbers, what their standard deviation is times at half
     the width of intervals of `pipelines.scores.numbers.COVERAGES`.
 
@@ -66,6 +67,7 @@ class HeadRun(RunDescription):
     sources: tuple[SourceRows, ...] = ()
     gifts: dict[str, str] = Field(default_factory=dict)
     temperatures: dict[str, float] = Field(default_factory=dict)
+    fold_sharpness: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     pool_temperatures: dict[str, dict[str, float]] = Field(default_factory=dict)
     interval_factors: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     choice: HeadChoice | None = None

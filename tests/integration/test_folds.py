@@ -51,7 +51,7 @@ def trained(folder) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPIMAGING_CACHE", str(folder / "cache"))
         patch.setattr(folds, "NUM_FOLDS", 3)
-        said = train(folder, "run")
+        said = train(folder, "run", ensemble=2)  # whose members have no folds of their own
     assert "40 images are held out, those to train on for heads that do not see them (3 folds)" in said
     assert "So few selection examples" not in said
     return folder / "run"
@@ -67,11 +67,11 @@ def test_all_examples_but_the_judged_ones_guarantee(trained, folder, tmp_path):
     assert sorted(name for fold in of_folds for name in fold.splits.test) == sorted(job.splits.train)
     held_out = read_held_out(trained / "heads" / "svgp" / "held_out.npz")
     assert held_out.unit.size == 40
-    # What is kept of a fold is what the head without it predicts, at the temperature of the run.
+    # What is kept of a fold is what the head without it predicts, as sure as the head of all is.
     first = len(job.splits.selection)
-    for fold in of_folds:
+    for fold, sharpness in zip(of_folds, job.run.fold_sharpness["svgp"], strict=True):
         model = load_model(fold, "svgp")
-        model.set_temperature(job.run.temperatures["svgp"])
+        model.set_temperature(job.run.temperatures["svgp"] / sharpness)
         method, judge = predictor("SVGP", model), job.application.judge
         expected = [
             float(judge.outputs(method, example)["probability"])
@@ -83,6 +83,7 @@ def test_all_examples_but_the_judged_ones_guarantee(trained, folder, tmp_path):
     where = ("--data", folder / "prepared", "--model", trained, "--out", tmp_path / "evaluation")
     run("classify", "evaluate", *where, "--set", "max_errors=[0.5]")
     metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
+    assert "Ensemble of 2" in " ".join(metrics["methods"])
     assert {
         method["guarantee"]["units"] for method in metrics["methods"].values() if "guarantee" in method
     } == {40}

@@ -91,7 +91,9 @@ def test_an_ensemble_of_one_is_its_linear_head(lane_run):
 
 def test_members_differ_in_their_seeds_and_in_nothing_else(lane_run):
     run = job(lane_run)
+    run = replace(run, run=run.run.model_copy(update={"refitted_folds": 5}))
     members = [member_job(run, number) for number in (2, 3)]
+    assert [member.run.refitted_folds for member in members] == [0, 0]
     assert len({run.settings.seed, *(member.settings.seed for member in members)}) == 3
     for number, member in zip((2, 3), members, strict=True):
         assert member.folder == lane_run / "ensemble" / str(number)

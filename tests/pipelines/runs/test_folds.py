@@ -158,7 +158,8 @@ def test_each_fold_is_predicted_by_the_head_without_it(tmp_path, monkeypatch):
     monkeypatch.setattr(folds, "selected_points", predict)
     monkeypatch.setattr(folds, "load_run", lambda folder, _kind: folder.name)
     monkeypatch.setattr(folds, "load_model", lambda fold, head: {"svgp": fold.run}[head])
-    points = held_out_points(whole, "svgp", "whole")
+    monkeypatch.setattr(folds, "_sharpness", lambda *_: 1.0)
+    points = held_out_points(whole, "svgp", "whole").points
     names = held_out_names(whole)
     assert points.examples.tolist() == np.repeat(np.arange(len(names)), 2).tolist()
     by = points.logits[::2]
@@ -185,12 +186,35 @@ def test_what_heads_without_a_fold_never_saw_says_nothing_of_the_head_of_all(
     monkeypatch.setattr(folds, "selected_points", predict)
     monkeypatch.setattr(folds, "load_run", lambda folder, _kind: folder.name)
     monkeypatch.setattr(folds, "load_model", lambda _fold, _head: "without a fold")
-    points = held_out_points(whole, "svgp", "whole")
+    points = held_out_points(whole, "svgp", "whole").points
     without_weight = {
         name for name, weight in zip(held_out_names(whole), points.weights, strict=True) if not weight
     }
     assert points.weights.sum() == counted
     assert without_weight == ({"007/0", "007/1"} if counted == 94 else set())
+
+
+def test_heads_without_a_fold_are_taken_to_be_as_sure_as_the_head_of_all(tmp_path, monkeypatch):
+    """A fold's logits of half the size say the same of the selection part as those of all examples."""
+    whole = job(tmp_path, monkeypatch)
+    sizes = {"whole": 1.0, "1": 0.5, "2": 1.0, "3": 2.0, "4": 3.0, "5": 1.0}
+
+    def predict(model: str, names: tuple[str, ...]) -> SelectedPoints:
+        number = np.arange(len(names), dtype=np.int32)
+        return SelectedPoints(sizes[model] * np.cos(number), number % 2, np.ones(len(names)), number)
+
+    monkeypatch.setattr(folds, "selected_points", predict)
+    monkeypatch.setattr(folds, "load_run", lambda folder, _kind: folder.name)
+    monkeypatch.setattr(folds, "load_model", lambda fold, head: {"svgp": fold.run}[head])
+    monkeypatch.setattr(folds, "selection_temperature", lambda points, **_: points.logits[0])  # no prior
+    found = held_out_points(whole, "svgp", "whole")
+    assert found.sharpness == pytest.approx([1.0 / sizes[str(number)] for number in range(1, 6)])
+    first = len(whole.splits.selection)
+    for fold in untrained_folds(whole):
+        number = len(fold.splits.test)
+        of_fold = found.points.logits[first : first + number]
+        np.testing.assert_allclose(of_fold, np.cos(np.arange(number)))
+        first += number
 
 
 def test_folds_whose_heads_are_less_sure_do_not_narrow_the_intervals_of_numbers(tmp_path, monkeypatch):
@@ -206,7 +230,7 @@ def test_folds_whose_heads_are_less_sure_do_not_narrow_the_intervals_of_numbers(
     monkeypatch.setattr(folds, "selected_points", predict)
     monkeypatch.setattr(folds, "load_run", lambda folder, _kind: folder.name)
     monkeypatch.setattr(folds, "load_model", lambda fold, head: {"svgp": fold.run}[head])
-    points = held_out_points(whole, "svgp", "whole")
+    points = held_out_points(whole, "svgp", "whole").points
     names = held_out_names(whole)
     for number, fold in enumerate(untrained_folds(whole), 1):
         found = {round(float(points.logits[names.index(name), 1]), 6) for name in fold.splits.test}
