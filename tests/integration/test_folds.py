@@ -85,7 +85,7 @@ def test_all_examples_but_the_judged_ones_guarantee(trained, folder, tmp_path):
     metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
     assert "Ensemble of 2" in " ".join(metrics["methods"])
     assert {
-        method["guarantee"]["units"] for method in metrics["methods"].values() if "guarantee" in method
+        method["guarantee"]["units"] for method in metrics["methods"].values() if method.get("guarantee")
     } == {40}
     run("classify", "export", "--model", trained, "--out", tmp_path / "bundle")
     assert read_held_out(tmp_path / "bundle" / "held_out.npz").unit.size == 40
