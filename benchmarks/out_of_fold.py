@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold
 
@@ -35,6 +36,7 @@ from pipelines.classify.settings import TrainSettings
 from pipelines.runs.description import head_folder
 from pipelines.runs.folds import NUM_FOLDS
 from pipelines.runs.predictors import tempered_title
+from pipelines.runs.selection import SelectedPoints, selection_temperature
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 from pipelines.scores.held_out import HELD_OUT, read_held_out
 
@@ -129,6 +131,13 @@ def outcomes(name: str, held_out: SelectiveErrors, judged: SelectiveErrors) -> I
         yield name, max_error, kept, 0.0 if kept == 0.0 else error
 
 
+def temperature(fitted: LogisticRegression, x: NDArray, y: NDArray, g: NDArray) -> float:
+    """Return the temperature of a layer by held-out examples, as runs fit it."""
+    number = np.arange(len(y), dtype=np.int32)
+    points = SelectedPoints(fitted.predict_log_proba(x), y, np.ones(len(y)), number)
+    return selection_temperature(points, groups=g.astype(str).tolist())
+
+
 def simulate(world: World, draws: int) -> Iterator[Outcome]:
     """Yield what came of guarantees in many draws of a folder."""
     rng = np.random.default_rng(41)
@@ -138,20 +147,22 @@ def simulate(world: World, draws: int) -> Iterator[Outcome]:
         selected = g < round(0.15 * (g[-1] + 1))
         x_fit, y_fit, g_fit = x[~selected], y[~selected], g[~selected]
 
-        def errors(fitted: LogisticRegression, x: NDArray, y: NDArray, g: NDArray) -> tuple[NDArray, ...]:
-            probability = fitted.predict_proba(x)
+        def errors(
+            fitted: LogisticRegression, x: NDArray, y: NDArray, g: NDArray, sharpness: float = 1.0
+        ) -> tuple[NDArray, ...]:
+            probability = softmax(sharpness * fitted.predict_log_proba(x), axis=1)
             return entropy(probability), (fitted.predict(x) != y).astype(float), g
 
         def fit(x: NDArray, y: NDArray) -> LogisticRegression:
             return LogisticRegression(C=world.regularisation, max_iter=300).fit(x, y)
 
         whole = fit(x_fit, y_fit)
-        parts = [errors(whole, x[selected], y[selected], g[selected])]
-        folds = StratifiedGroupKFold(NUM_FOLDS).split(x_fit, y_fit, g_fit)
-        parts += [
-            errors(fit(x_fit[train], y_fit[train]), x_fit[test], y_fit[test], g_fit[test])
-            for train, test in folds
-        ]
+        held_out = x[selected], y[selected], g[selected]
+        parts = [errors(whole, *held_out)]
+        for train, test in StratifiedGroupKFold(NUM_FOLDS).split(x_fit, y_fit, g_fit):
+            own = fit(x_fit[train], y_fit[train])
+            sharpness = temperature(whole, *held_out) / temperature(own, *held_out)
+            parts.append(errors(own, x_fit[test], y_fit[test], g_fit[test], sharpness))
         judged = SelectiveErrors(*errors(whole, features, label, group))
         chosen = {"selection part": parts[:1], "and out of fold": parts}
         for name, those in chosen.items():
