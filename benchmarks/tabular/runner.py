@@ -131,11 +131,11 @@ def run_cells(
 def _run_here(
     cells: Sequence[Cell], data: Path, out: Path, limits: Limits, stopping: threading.Event
 ) -> None:
-    """Compute cells in this process: what was traced for one serves those of the same sizes after it."""
+    """Compute cells in this process, those of a set and a method together: they share what was traced."""
     from benchmarks.tabular.cell import compute_record  # noqa: PLC0415 - the parent of processes stays small
 
     began = time.monotonic()
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: (cell.dataset, cell.method)):
         if stopping.is_set() or (limits.budget is not None and time.monotonic() - began >= limits.budget):
             return
         record = compute_record(cell, data, record_path(out, cell))
