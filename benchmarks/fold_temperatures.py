@@ -1,6 +1,6 @@
 """Which temperature heads of small folders need: by the selection part, and by heads without a fold.
 
-    python -m benchmarks.fold_temperatures --data FOLDER --work out/scoreboard --out benchmarks/results/fold_temperatures
+    python -m benchmarks.fold_temperatures --data FOLDER --work out/scoreboard --out out/fold_temperatures
 
 Each set is divided by each seed as the scoreboard divides it, and heads are trained on features of the
 pretrained network with out-of-fold heads. The NLL of the judged part is that at the temperature 1, at the
