@@ -1,4 +1,4 @@
-r"""What the files of a bundle for other runtimes take: float32 and int8, one thread each.
+r"""What the files of a bundle for other runtimes take: float32 and int8, one image and one thread each.
 
     gpimaging classify export --model RUN --out FLOAT --format litert
     gpimaging classify export --model RUN --out ONNX --format onnx
@@ -6,8 +6,9 @@ r"""What the files of a bundle for other runtimes take: float32 and int8, one th
     python -m benchmarks.portable_speed --bundle FLOAT ONNX INT8 --data PREPARED \
         --out benchmarks/results/portable_speed
 
-It needs the packages `ai-edge-litert` and `onnxruntime`. The runtimes take turns at each image of the test
-part, and the times are of the processor, so that other work on the machine changes them little.
+It needs the packages `ai-edge-litert` and `onnxruntime`. Where `torch` and `timm` are installed, too, timm's
+EfficientNet-Lite0 takes its turn, with random weights and without a head. The runtimes take turns at each
+image of the test part, and the times are of the processor, so that other work changes them little.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+try:  # before TensorFlow: the compiler of PyTorch's wheel crashes where it is loaded after TensorFlow's
+    import timm
+    import torch
+except ModuleNotFoundError:
+    timm = None
 
 import numpy as np
 import onnxruntime
@@ -55,6 +62,31 @@ def _onnx(file: Path) -> Run:
     )
 
 
+def _timm() -> Run:
+    torch.set_num_threads(1)
+    network = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=0).eval()
+    network = network.to(memory_format=torch.channels_last)  # which is faster here, and how images lie
+
+    def run(image: Any) -> Mapping[str, Any]:
+        with torch.inference_mode():
+            network(torch.from_numpy(image.astype(np.float32)).permute(0, 3, 1, 2))
+        return {}
+
+    return run
+
+
+def _quality(found: list[Any], exact: Any, labels: Any) -> dict[str, str]:
+    """Return the cells that say how good probabilities are; empty ones where there are none."""
+    if found[0] is None:
+        return dict.fromkeys(("NLL", "right", "largest change of a probability"), "")
+    probability = np.array(found)
+    return {
+        "NLL": f"{-np.log(probability[np.arange(len(labels)), labels]).mean():.4f}",
+        "right": f"{np.mean(probability.argmax(axis=-1) == labels):.3f}",
+        "largest change of a probability": f"{np.abs(probability - exact).max():.2g}",
+    }
+
+
 def main() -> None:
     """Measure all files and write the table."""
     parser = argparse.ArgumentParser(
@@ -80,6 +112,8 @@ def main() -> None:
                 runs[f"LiteRT without XNNPACK, {name}"] = _litert(file, plain), file.stat().st_size
         if (file := bundle / ONNX).exists():
             runs[f"onnxruntime, {ONNX}"] = _onnx(file), file.stat().st_size
+    if timm is not None:
+        runs["PyTorch, timm's network alone"] = _timm(), 0
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     found: dict[str, list[Any]] = {name: [] for name in runs}
     for image, _ in [judged[0], *judged]:  # once unmeasured
@@ -87,20 +121,17 @@ def main() -> None:
             started = time.process_time()
             outputs = run(image)
             seconds[name].append(time.process_time() - started)
-            found[name].append(np.asarray(outputs["probability"])[0])
+            found[name].append(np.asarray(outputs["probability"])[0] if outputs else None)
     labels = np.array([label for _, label in judged])
     exact = np.array(found["TensorFlow, SavedModel"][1:])
     rows = []
     for name, (_, size) in runs.items():
-        probability = np.array(found[name][1:])
         rows.append(
             {
                 "runtime and file": name,
-                "MB": f"{size / 1e6:.1f}",
+                "MB": f"{size / 1e6:.1f}" if size else "",
                 "ms an image": f"{1e3 * statistics.median(seconds[name][1:]):.2f}",
-                "NLL": f"{-np.log(probability[np.arange(len(labels)), labels]).mean():.4f}",
-                "right": f"{np.mean(probability.argmax(axis=-1) == labels):.3f}",
-                "largest change of a probability": f"{np.abs(probability - exact).max():.2g}",
+                **_quality(found[name][1:], exact, labels),
             }
         )
     write_results(
