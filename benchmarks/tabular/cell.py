@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.common import host, peak_memory
-from benchmarks.tabular.datasets import load_dataset
+from benchmarks.tabular.datasets import FOLD_SEED, load_dataset
 from benchmarks.tabular.measures import classification_measures, regression_measures
 from benchmarks.tabular.methods import METHODS
 from benchmarks.tabular.plan import Cell
@@ -68,7 +68,8 @@ def compute(cell: Cell, folder: Path) -> dict[str, Any]:
     """
     dataset = load_dataset(folder, cell.dataset)
     train, test = dataset.fold(cell.fold, cell.num_folds)
-    train = train[: cell.num_train]
+    if cell.num_train:  # rows of a file may be in order of time
+        train = np.random.default_rng(FOLD_SEED).permutation(train)[: cell.num_train]
     shift, scale = _standardisation(dataset.inputs[train])
     inputs = (dataset.inputs - shift) / scale
     targets: npt.NDArray[Any] = dataset.targets

@@ -62,7 +62,7 @@ class Cell:
         max_iterations: None for each method's own.
         sha256: Of the data file.
         num_experts: T at the start.
-        num_train: Only the first so many rows of the training part; None for all.
+        num_train: So many rows drawn from the training part; None for all.
     """
 
     table: str

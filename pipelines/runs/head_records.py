@@ -113,8 +113,11 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
             temperature = job.run.temperature_of(name)
             if name not in job.settings.heads:
                 model = load_model(job, name)
-                points = held_out_points(job, name, model).points
-                self._judge_held_out(name, points, 1.0 if temperature is None else temperature)
+                points, sharpness = held_out_points(job, name, model)
+                if sharpness and name not in job.run.fold_sharpness:  # its temperature is by an older rule
+                    self._fit_temperature(name, model)
+                else:
+                    self._judge_held_out(name, points, 1.0 if temperature is None else temperature)
                 self._keep_guarantee(name, model)
 
     def _choose(self) -> None:

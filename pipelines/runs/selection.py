@@ -69,7 +69,7 @@ class SelectedVotes(SelectedPoints):
         classes = self.logits.shape[1]
         shares = self.weights.reshape(-1, classes)
         group = groups[self.examples[::classes]]
-        return effective_fraction(self.logits[::classes], shares, np.ones(len(shares)), group)
+        return effective_fraction(self.logits[::classes], shares, shares.sum(axis=1), group)
 
 
 class SelectedNumbers(SelectedPoints):
@@ -217,6 +217,8 @@ def selected_pools(
 ) -> SelectedPools:
     """Return the pools of examples that are a point each, by their mean probability at a temperature.
 
+    A pool of which no example counts is left out.
+
     Args:
         points: Of the examples.
         temperature: Of the points, not of the pools.
@@ -226,10 +228,11 @@ def selected_pools(
     _, first, member = np.unique(pools, return_index=True, return_inverse=True)
     columns = points.probabilities(temperature).T
     probability = np.stack([np.bincount(member, column) for column in columns], axis=1)
+    counts = np.bincount(member, points.weights) > 0.0
     return SelectedPools(
-        probability / probability.sum(axis=1, keepdims=True),
-        points.labels[first],
-        tuple(groups[place] for place in first),
+        (probability / probability.sum(axis=1, keepdims=True))[counts],
+        points.labels[first][counts],
+        tuple(groups[place] for place in first[counts]),
     )
 
 

@@ -327,7 +327,10 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         """Train the network with the linear head alone, as a member of an ensemble."""
         job = self.job
         if self.resume and (job.folder / RUN).exists():
-            self.job = job = replace(job, run=continued_run(job, None))
+            run = continued_run(job, None).model_copy(
+                update={"refitted_folds": 0}
+            )  # earlier versions had them
+            self.job = job = replace(job, run=run)
         if starting_head() in job.run.heads:
             return
         job.say(title)

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from gpmodels import HybridModel
+from pipelines.command.folders import RUN
 from pipelines.training.divergence import StopOnDivergence, expert_names, require_finite, step_errors
 from pipelines.training.interruption import interrupted_between_steps
 from pipelines.training.replicas import Replication, Twin
@@ -180,10 +181,10 @@ class StageState(BaseModel):
 
 def _stage_of(folder: Path) -> str:
     """Return the name of the stage, with its fold or member in such folders as `RUN/folds/1/heads/NAME`."""
-    heads = folder.resolve().parent
-    kind = heads.parent.parent
-    is_part = kind.name in ("folds", "ensemble") and (kind.parent / heads.name).is_dir()
-    return f"{kind.name}/{heads.parent.name}/{folder.name}" if is_part else folder.name
+    part = folder.resolve().parent.parent
+    kind = part.parent
+    is_part = kind.name in ("folds", "ensemble") and (kind.parent / RUN).is_file()
+    return f"{kind.name}/{part.name}/{folder.name}" if is_part else folder.name
 
 
 class TwoRateAdam(keras.optimizers.Adam):

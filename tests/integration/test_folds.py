@@ -109,6 +109,9 @@ def test_an_interrupted_training_goes_on_with_the_folds_that_are_left(trained, f
             read_held_out(path / "heads" / head / "held_out.npz") for path in (trained, folder / "again")
         )
         np.testing.assert_allclose(left.probability, right.probability, atol=1e-5)
+    train(folder, "again", "--resume", heads="[linear,svgp,ridge_linear]")  # and each fold with its own
+    guarantees = json.loads((folder / "again" / "guarantees.json").read_text())
+    assert [entry["record"]["units"] for entry in guarantees["heads"]] == [40, 40, 40]
     shutil.rmtree(folder / "again")
 
 

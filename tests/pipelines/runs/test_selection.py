@@ -12,6 +12,7 @@ from pipelines.runs.selection import (
     SelectedCounts,
     SelectedNumbers,
     SelectedPoints,
+    SelectedVotes,
     group_losses,
     selected_pools,
     selection_temperature,
@@ -51,6 +52,35 @@ def test_a_pool_is_the_mean_of_its_examples_at_their_temperature():
     assert (pools.labels.tolist(), pools.groups) == ([0, 1], ("h", "g"))
     changed = at_temperature(pools.probability, 0.5)
     np.testing.assert_allclose(pools.losses(0.5), -np.log([changed[0, 0], changed[1, 1]]))
+
+
+def test_pools_and_votes_of_which_nothing_counts_are_as_if_they_were_not_there():
+    rng, counts = np.random.default_rng(0), np.arange(12) < 8
+    logits, labels, groups = (
+        rng.normal(size=(12, 3)),
+        rng.integers(0, 3, 12),
+        [f"g{n // 2}" for n in range(12)],
+    )
+    examples = np.arange(12, dtype=np.int32)
+    all_of_them = SelectedPoints(logits, labels, counts.astype(float), examples)
+    rest = SelectedPoints(logits[:8], labels[:8], np.ones(8), examples[:8])
+    pooled = selected_pools(all_of_them, 1.0, groups, groups)
+    expected = selected_pools(rest, 1.0, groups[:8], groups[:8])
+    np.testing.assert_allclose(pooled.probability, expected.probability)
+    assert (pooled.labels.tolist(), pooled.groups) == (expected.labels.tolist(), expected.groups)
+
+    shares = rng.dirichlet(np.ones(3), 12)
+    number = np.arange(12) // 2
+    of_all, of_rest = (
+        SelectedVotes(
+            np.repeat(logits[chosen], 3, axis=0),
+            np.tile(np.arange(3), chosen.sum()),
+            (shares * counts[:, None])[chosen].ravel(),
+            np.repeat(np.arange(chosen.sum(), dtype=np.int32), 3),
+        ).effective_fraction(number[chosen])
+        for chosen in (np.ones(12, bool), counts)
+    )
+    assert of_all == pytest.approx(of_rest)
 
 
 def test_groups_sum_what_counts():

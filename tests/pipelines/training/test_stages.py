@@ -471,16 +471,18 @@ def test_the_state_of_another_stage_is_refused(tmp_path):
 def test_the_state_of_the_same_head_in_another_fold_is_refused(tmp_path):
     """A run may be renamed, whatever the folders above it are called; its folds keep their numbers."""
     run = tmp_path / "folds" / "2"
-    folders = [run / "heads" / "svgp", *(run / "folds" / number / "heads" / "svgp" for number in "12")]
-    for folder in folders:
+    folders = [*(run / "folds" / number / "heads" / "svgp" for number in "12"), run / "heads" / "svgp"]
+    run.mkdir(parents=True)
+    (run / "run.json").touch()
+    for folder in folders:  # the folds are trained before the run has a head
         folder.mkdir(parents=True)
         StageState(epochs=3).save(folder)
     shutil.copytree(run, tmp_path / "best")
     assert StageState.load(tmp_path / "best" / "heads" / "svgp") == StageState(epochs=3)
     assert StageState.load(tmp_path / "best" / "folds" / "1" / "heads" / "svgp") == StageState(epochs=3)
-    shutil.copy(folders[1] / "state.json", folders[2] / "state.json")
+    shutil.copy(folders[0] / "state.json", folders[1] / "state.json")
     with pytest.raises(InputError, match="of the stage folds/1/svgp, not of folds/2/svgp: files of the run"):
-        StageState.load(folders[2])
-    shutil.copy(folders[0] / "state.json", folders[2] / "state.json")
+        StageState.load(folders[1])
+    shutil.copy(folders[2] / "state.json", folders[1] / "state.json")
     with pytest.raises(InputError, match="of the stage svgp, not of folds/2/svgp"):
-        StageState.load(folders[2])
+        StageState.load(folders[1])
