@@ -126,7 +126,7 @@ class HeldOutPoints(NamedTuple):
 
     Attributes:
         points: Predictions, of each fold those of the head without it.
-        sharpness: By what the logits of each fold's head were multiplied; empty of numbers and without folds.
+        sharpness: Factor of the logits of each fold's head; empty of numbers and without folds.
     """
 
     points: SelectedPoints
@@ -136,9 +136,9 @@ class HeldOutPoints(NamedTuple):
 def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> HeldOutPoints:
     """Return what a head predicts of the held-out examples.
 
-    Heads of fewer examples are less sure of what they say, or too sure, by another temperature than the head
-    of all examples. Both are known of the selection part, which trained neither: what a fold's head predicts
-    is taken to be as sure there as the head of all is. `docs/theory.md` says what that guarantees.
+    Heads of fewer examples need another temperature than the head of all examples. The selection part, which
+    trained neither, shows both: a fold's head is taken to be as sure there as the head of all is.
+    `docs/theory.md` says what that guarantees.
 
     - Of classes, the fold's logits are multiplied by their `sharpness`. Examples of a class whose groups are
       all in one fold have no weight: the heads without it have not learned the class, which the head of all

@@ -50,7 +50,7 @@ class HeadRun(RunDescription):
     pool is the mean over its examples, at `temperature_of` the head, and then at this one. `choice` says
     which head to take; None in a run of an earlier version. `refitted_folds` is into how many folds the
     training examples are divided for out-of-fold heads, see `pipelines.runs.folds`; 0 for none.
-    `fold_sharpness` says then of each head by what its logits of each fold are multiplied.
+    `fold_sharpness` is then, for each head, the factor of its logits in each fold.
     `interval_factors` are, of each head that predicts numbers, what their standard deviation is times at half
     the width of intervals of `pipelines.scores.numbers.COVERAGES`.
 

@@ -163,10 +163,10 @@ class _SparseGPClassifier(LeavesOneOutClassifier, _GPClassifier, ConjugateEstima
         return self
 
     def sample_functions(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> FloatArray:
-        """Draw the latent functions at all rows together, as their marginals cannot say it.
+        """Draw the latent functions at all rows together, which marginals of single rows cannot show.
 
-        A class map drawn so has borders as the posterior knows them: neighbours change sides together. The
-        temperature has no part in it. Time grows with N³: draw for some thousand rows at most.
+        In a map of classes that is drawn this way, neighbours change sides together. The temperature has no
+        part in it. Time grows with N³: draw for some thousand rows at most.
 
         Args:
             X: Inputs, `[N, D]`.
