@@ -115,6 +115,11 @@ class PredictSettings(RuntimeSettings, GroupSettings, FamiliaritySettings):
         "keep_unfamiliar": ("", "Do not refer what is unlike all of the training data."),
     }
 
+    runtime: Literal["tensorflow"] | None = Field(
+        default=None,
+        description="What runs the network: `tensorflow`; null takes `network.tflite` where the bundle has "
+        "it and the extra `litert` is installed, and TensorFlow elsewhere, with the same numbers.",
+    )
     coverage: float = Field(
         default=0.9,
         gt=0,

@@ -224,6 +224,11 @@ def test_images_of_groups_are_referred_for_nothing_but_unfamiliarity():
     assert given.of_members() == PredictSettings(coverage=0.8)
 
 
+def test_there_is_no_int8_for_numbers():
+    with pytest.raises(ValueError, match="runtime\n  Input should be 'tensorflow'"):
+        PredictSettings(runtime="int8")
+
+
 def test_a_group_of_unfamiliar_images_is_unfamiliar_where_pooled_familiarities_cannot_tell(bundle):
     how, _ = rules_of(bundle)
     how = replace(how, rules=LineRules(1 / 126, keep_unfamiliar=False))  # twice that is above .01
