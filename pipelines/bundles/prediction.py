@@ -24,7 +24,7 @@ from pipelines.bundles.line_rules import NO_RULES, LineRules
 from pipelines.bundles.metadata import Metadata, load_metadata
 from pipelines.bundles.prediction_lines import PredictionLine, decided_sentence, printable
 from pipelines.bundles.prediction_run import PredictionRun, Record, source_sha256
-from pipelines.bundles.runtimes import INT8, LiteRTSignature, Signature, checked_metadata, litert_file
+from pipelines.bundles.runtimes import INT8, Signature, checked_metadata, litert_file, load_litert
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError, no_numbers, require_file
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
@@ -207,24 +207,24 @@ def open_bundle(
         bundle: Folder of the bundle.
         application: The application that the bundle must be of.
         settings: Of the step, see `litert_file`; None for TensorFlow.
-        console: Where is said that LiteRT predicts, and what int8 costs; None to say nothing.
+        console: Where to print that LiteRT predicts, and what int8 costs; None to print nothing.
         threads: For one image by LiteRT; TensorFlow has those that it was started with.
 
     Raises:
-        InputError: As `pipelines.bundles.saved_model.load_signatures`, or as `litert_file`.
+        InputError: As `pipelines.bundles.saved_model.load_signatures`, as `litert_file` or as `load_litert`.
     """
     file = None if settings is None else litert_file(bundle, settings)
     if file is None:
         from pipelines.bundles.saved_model import load_signatures  # noqa: PLC0415 - imports TensorFlow
 
         return load_signatures(bundle, application=application)["serving_default"], load_metadata(bundle)
-    metadata = checked_metadata(bundle, application)  # before the file is read
+    metadata = checked_metadata(bundle, application)
     if console is not None:
         said, loss = f"LiteRT runs {file.name} of the bundle.", metadata.int8_loss
         if file.name == INT8:
             said += f" {'What it costs is not known.' if loss is None else loss.sentence}"
         console.print(said, markup=False, soft_wrap=True)
-    return LiteRTSignature(file, threads), metadata
+    return load_litert(file, metadata, threads), metadata
 
 
 def bundle_preprocessing(metadata: Metadata, bundle: Path, cls: type[Preprocessing]) -> Preprocessing:

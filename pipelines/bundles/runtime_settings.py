@@ -4,8 +4,8 @@ from typing import Final, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-_OF_FLOAT32: Final = ("max_error", "max_false", "coverage")
-"""Settings that promise what was held out for the network in float32."""
+_OF_FLOAT32: Final = ("max_error", "max_false", "refer", "coverage")
+"""Settings whose thresholds come from predictions of held-out data by the network in float32."""
 
 
 class RuntimeSettings(BaseModel):
@@ -23,7 +23,7 @@ class RuntimeSettings(BaseModel):
         given = [name for name in _OF_FLOAT32 if getattr(self, name, None) not in {None, ()}]
         if self.runtime == "int8" and given:
             raise ValueError(
-                f"{' and '.join(given)} cannot be kept by int8: what is guaranteed was found for the network "
+                f"{' and '.join(given)} cannot be kept by int8: thresholds are those of the network "
                 "in float32. Leave one of them out"
             )
         return self

@@ -6,9 +6,11 @@ most of the start of a command.
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Mapping
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,34 +28,46 @@ from pipelines.command.tensorflow_start import start_up_notes_hidden
 LITERT: Final = "network.tflite"
 INT8: Final = "network_int8.tflite"
 
-LITERT_PACKAGE: Final = "ai_edge_litert"
-
 Signature = Any
 """What a bundle predicts by: named arrays in, a dictionary of named arrays, or tensors of TensorFlow, out."""
 
 
 def litert_file(bundle: Path, settings: BaseModel) -> Path | None:
-    """Return the file of a bundle that LiteRT shall run; None where TensorFlow runs the bundle.
+    """Return the file of a bundle that LiteRT runs; None where TensorFlow runs the bundle.
 
     Args:
         bundle: Folder of the bundle.
         settings: Of the step; LiteRT runs only where they are `RuntimeSettings` too.
 
     Raises:
-        InputError: There are no metadata, or what is asked for is not in the bundle or not installed.
+        InputError: There are no metadata, the bundle lacks what is asked for, or LiteRT cannot be imported.
     """
     runtime = settings.runtime if isinstance(settings, RuntimeSettings) else "tensorflow"
     if runtime == "tensorflow":
         return None
     name = LITERT if runtime is None else INT8
-    is_there, is_installed = name in load_metadata(bundle).sha256, find_spec(LITERT_PACKAGE) is not None
-    if is_there and is_installed:
-        return bundle / name
-    if runtime is None:
-        return None
-    if is_there:
-        raise InputError("runtime=int8 needs LiteRT. Install it with `pip install 'gpimaging[litert]'`.")
-    raise InputError(f"runtime=int8: {bundle} has no {name}. Export it with --format litert --quantise int8.")
+    if name not in load_metadata(bundle).sha256:
+        if runtime is None:
+            return None
+        raise InputError(
+            f"runtime=int8: {bundle} has no {name}. Export it with --format litert --quantise int8."
+        )
+    try:
+        _interpreter_class()
+    except (ImportError, OSError) as error:
+        if runtime is None:
+            return None
+        raise InputError(
+            f"runtime=int8 needs LiteRT, which cannot be imported ({error}). Install it with "
+            "`pip install 'gpimaging[litert]'`."
+        ) from error
+    return bundle / name
+
+
+def _interpreter_class() -> Any:
+    from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415 - of an extra
+
+    return Interpreter
 
 
 class LiteRTSignature:
@@ -62,35 +76,94 @@ class LiteRTSignature:
     Several threads may call it: each has an interpreter of its own.
 
     Args:
-        file: The file for LiteRT.
+        file: The file for LiteRT, for messages.
+        content: What it holds.
         threads: For one image.
 
     Raises:
-        InputError: It is no such file.
+        InputError: It is no such file, or, when called, it cannot be run.
     """
 
-    def __init__(self, file: Path, threads: int) -> None:
-        self._file, self._content, self._threads = file, file.read_bytes(), threads
+    def __init__(self, file: Path, content: bytes, threads: int) -> None:
+        self._file, self._content, self._threads = file, content, threads
         self._own = threading.local()
         with start_up_notes_hidden():  # LiteRT writes them once a process
-            self._own.run = self._runner()
+            self._own.run = run = self._runner()
+        self._inputs, self._outputs = run.get_input_details(), run.get_output_details()
 
     def __call__(self, images: NDArray[np.uint8]) -> Mapping[str, NDArray[Any]]:
         """Return the named outputs `[B, ...]` of images `[B, H, W, 3]`."""
         if not hasattr(self._own, "run"):
             self._own.run = self._runner()
-        each = [self._own.run(inputs=image[None].astype(np.float32)) for image in images]
+        with self._run():
+            each = [self._own.run(inputs=image[None].astype(np.float32)) for image in images]
         return {name: np.concatenate([outputs[name] for outputs in each]) for name in each[0]}
 
-    def _runner(self) -> Any:
-        from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415 - of an extra
+    def require_described(self, metadata: Metadata) -> None:
+        """Compare what the file takes and returns with the description, before anything is computed.
 
-        try:
-            interpreter = Interpreter(model_content=self._content, num_threads=self._threads)
+        Raises:
+            InputError: It is the file of another network.
+        """
+        described = metadata.signatures["serving_default"].outputs
+        one_image = {"inputs": ("float32", (1, *metadata.network_size, 3))}
+        of_one = {name: (tensor.dtype, (1, *tensor.shape[1:])) for name, tensor in described.items()}
+        for verb, details, expected in (
+            ("takes", self._inputs, one_image),
+            ("returns", self._outputs, of_one),
+        ):
+            found = {
+                name: (np.dtype(each["dtype"]).name, tuple(each["shape"].tolist()))
+                for name, each in details.items()
+            }
+            if found != expected:
+                raise InputError(
+                    f"{self._file} {verb} {found}, but {METADATA} describes {expected} for one image. "
+                    "Export the bundle again."
+                )
+
+    def _runner(self) -> Any:
+        with self._run():
+            interpreter = _interpreter_class()(model_content=self._content, num_threads=self._threads)
             interpreter.allocate_tensors()
             return interpreter.get_signature_runner("serving_default")
-        except ValueError as error:
+
+    @contextmanager
+    def _run(self) -> Iterator[None]:
+        """Turn the errors of LiteRT into a sentence."""
+        try:
+            yield
+        except (ValueError, RuntimeError) as error:
             raise InputError(f"{self._file} cannot be run ({error}). Export the bundle again.") from error
+
+
+def load_litert(file: Path, metadata: Metadata, threads: int) -> LiteRTSignature:
+    """Return what predicts by a file of a bundle after it was compared with the metadata.
+
+    Args:
+        file: The file for LiteRT.
+        metadata: Of the bundle.
+        threads: For one image.
+
+    Raises:
+        InputError: The file was changed, cannot be run, or is of another network.
+    """
+    signature = _loaded(file.resolve(), metadata.sha256[file.name], threads)
+    signature.require_described(metadata)
+    return signature
+
+
+@lru_cache(maxsize=1)
+def _loaded(file: Path, sha256: str, threads: int) -> LiteRTSignature:
+    """Load a file with this checksum; the last one stays in memory for later predictions."""
+    content = file.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:  # it may have changed since `checked_metadata`
+        raise InputError(f"{_changed(file)} Copy or export the bundle again.")
+    return LiteRTSignature(file, content, threads)
+
+
+def _changed(file: Path) -> str:
+    return f"{file} does not match its checksum in {METADATA}: it was changed, or not copied completely."
 
 
 def checked_metadata(bundle: Path, application: str | None = None) -> Metadata:
@@ -118,9 +191,7 @@ def checked_metadata(bundle: Path, application: str | None = None) -> Metadata:
         if not path.is_file():
             problems.append(f"{path} is missing, but {METADATA} lists it.")
         elif file_sha256(path) != expected:
-            problems.append(
-                f"{path} does not match its checksum in {METADATA}: it was changed, or not copied completely."
-            )
+            problems.append(_changed(path))
     if problems:
         raise InputError("\n".join(problems) + " Copy or export the bundle again.")
     return metadata

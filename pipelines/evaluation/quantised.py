@@ -1,4 +1,4 @@
-"""What `export --quantise` needs of the prepared images, and what of the loss it finds by them."""
+"""What `export --quantise` reads from the prepared images, and the loss that it measures on them."""
 
 from __future__ import annotations
 
