@@ -47,10 +47,10 @@ def model_of(name: str, num_classes: int) -> Any:
         for count in (2, 3)
     ],
 )
-def test_a_head_answers_alike(name: str, num_classes: int, tmp_path: Path) -> None:
+def test_a_head_answers_alike(name: str, num_classes: int) -> None:
     predict = model_of(name, num_classes)
     network = portable_network(predict, SPEC, name)
-    found = LiteRTSignature(tmp_path / LITERT, network, threads=2)(POINTS[:20])
+    found = LiteRTSignature(Path(LITERT), network, threads=2)(POINTS[:20])
     for key, value in predict(tf.constant(POINTS[:20])).items():
         np.testing.assert_allclose(found[key], value, PORTABLE_TOLERANCE, PORTABLE_TOLERANCE, err_msg=key)
     for portable in PORTABLES.values():
