@@ -3,9 +3,10 @@
     python -m benchmarks.fold_temperatures --data FOLDER --work out/scoreboard --out out/fold_temperatures
 
 Each set is divided by each seed as the scoreboard divides it, and heads are trained on features of the
-pretrained network with out-of-fold heads. The NLL of the judged part is that at the temperature 1, at the
-one of the selection part alone, at those of the selection part and the folds, whose logits count as they are
-or as sure as those of the head of all (`pipelines.runs.folds`), and at the best one, which nobody knows.
+pretrained network with out-of-fold heads. The table has the NLL of the judged part at five temperatures: 1;
+fitted to the selection part alone; fitted to the selection part and the folds, with the logits of the folds
+unchanged or scaled by their sharpness (`pipelines.runs.folds`); and fitted to the judged part itself, which
+shows the least NLL that any temperature could reach.
 """
 
 from __future__ import annotations
@@ -52,9 +53,7 @@ def trained(cell: Cell, data: Path, shared: Path, work: Path) -> Job[Any, Any, A
     return job.on(application.inputs.encode(opened, job.settings, job.folder, console, None), fold=0)
 
 
-def as_they_are(
-    points: SelectedPoints, sharpness: tuple[float, ...], job: Job[Any, Any, Any]
-) -> SelectedPoints:
+def unscaled(points: SelectedPoints, sharpness: tuple[float, ...], job: Job[Any, Any, Any]) -> SelectedPoints:
     """Return held-out points with the logits that the folds' heads gave them."""
     factors = [1.0] * len(job.splits.selection)
     for fold, factor in zip(trained_folds(job), sharpness, strict=True):
@@ -79,10 +78,10 @@ def rows_of(job: Job[Any, Any, Any], name: str, seed: int) -> Iterator[dict[str,
         temperatures = {
             "1": 1.0,
             "selection part": selection_temperature(selection, groups=job.groups("selection")),
-            "folds as they are": selection_temperature(
-                as_they_are(found.points, found.sharpness, job), groups=groups
+            "folds, unchanged": selection_temperature(
+                unscaled(found.points, found.sharpness, job), groups=groups
             ),
-            "folds as sure": selection_temperature(found.points, groups=groups),
+            "folds, scaled": selection_temperature(found.points, groups=groups),
             "best": float(best.x),
         }
         yield {

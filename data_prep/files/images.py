@@ -112,9 +112,12 @@ def read_image(path: Path) -> npt.NDArray[np.uint8]:
     with _decoding(path):
         image, _ = _open_upright(path)
         _require_plain(image, path, "8")
-        if image.mode.startswith("I"):
-            return _as_colour((_sixteen_bit_levels(image, path) >> 8).astype(np.uint8))
-        return _as_colour(np.asarray(image)) if image.mode == "L" else np.array(image.convert("RGB"))
+        is_deep_grey = image.mode.startswith("I")
+        if not is_deep_grey and image.mode != "L":
+            return np.array(image.convert("RGB"))
+        levels = _sixteen_bit_levels(image, path) >> 8 if is_deep_grey else np.asarray(image)
+        # Pillow and NumPy take several times as long to repeat a channel.
+        return np.asarray(cv2.merge([levels.astype(np.uint8)] * 3), np.uint8)
 
 
 def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
@@ -456,11 +459,6 @@ def _grey_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint8] | npt.
     if image.mode.startswith("I"):
         return _sixteen_bit_levels(image, path)
     return np.array(image.convert("RGB").convert("L"))
-
-
-def _as_colour(grey: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Return grey levels as three channels; Pillow and NumPy take several times as long."""
-    return np.asarray(cv2.merge([grey, grey, grey]), np.uint8)
 
 
 def _sixteen_bit_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint16]:
