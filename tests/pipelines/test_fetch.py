@@ -45,7 +45,7 @@ def test_files_are_fetched_once(source, tmp_path):
         "Failed": "0 files",
     }
     assert f"gpimaging explore --data '{out}' --out look" in first
-    assert sorted(path.name for path in out.iterdir()) == ["a.tif", "b.tif", "fetched.jsonl"]
+    assert sorted(path.name for path in out.iterdir()) == ["a.tif", "b.tif"]
     assert (out / "a.tif").read_bytes() == (source / "a.tif").read_bytes()
     assert rows(run(*command).stdout)["There already"] == "2 files"
 

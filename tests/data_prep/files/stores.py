@@ -76,11 +76,9 @@ def put(fs, name: str, content: bytes) -> None:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Content of all files but the one that says from where they are."""
+    """Content of all files."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "fetched.jsonl"
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
 
 

@@ -1,7 +1,6 @@
 """Files at an address arrive whole, once, and nowhere but in the folder."""
 
 import errno
-import os
 import subprocess
 import sys
 import threading
@@ -68,7 +67,7 @@ def test_names_with_escape_sequences_are_said_without_them(store, tmp_path):
     put(store, name, b"x")
     store.spoilt[f"/slides/{name}"] = [refuse]
     (failed,) = fetch(ADDRESS, tmp_path).failed
-    assert f"{name!r} cannot be read (no\\x1b[2J and more)." in failed.reason
+    assert f"{name!r} cannot be read (no [2J and more)." in failed.reason
     assert "\x1b" not in failed.reason
 
 
@@ -78,19 +77,8 @@ def test_patterns_take_a_part(tmp_path):
     assert counts(fetch(ADDRESS, out, patterns=["*.png", "a.*"])) == (2, 0, 5, 0)
     assert sorted(files(out)) == ["a.tif", "sub/deep/c d.png"]
     assert counts(fetch(ADDRESS, out)) == (2, 2, 262, 0)
-    with pytest.raises(InputError, match=r"teststore://slides: none of \d+ names matches '\*\.svs' or 'x'\."):
+    with pytest.raises(InputError, match=r"slides: has 4 files, and none that matches '\*\.svs' or 'x'\."):
         fetch(ADDRESS, out, patterns=["*.svs", "x"])
-
-
-def test_a_large_file_comes_in_chunks(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "blocksize", 1000)
-    content = os.urandom(100_500)
-    put(store, "large.tif", content)
-    seen = []
-    fetch(ADDRESS, tmp_path, patterns=["large.tif"], progress=lambda _stage, done, _total: seen.append(done))
-    assert files(tmp_path) == {"large.tif": content}
-    assert sorted(set(seen) - {0}) == [*range(1000, 100_001, 1000), 100_500]
-    assert seen == sorted(seen)
 
 
 def test_a_truncated_transfer_is_named_and_the_others_are_kept(store, tmp_path):
@@ -160,11 +148,9 @@ def test_an_interruption_ends_the_other_transfers(store, tmp_path, monkeypatch):
 
     store.spoilt["/slides/a.tif"] = [Endless]
     monkeypatch.setattr(store, "async_impl", True)  # several threads
-    stop = threading.Event()
 
     def progress(_stage, done, _total):
-        if begun.wait(5) and done > 300 and not stop.is_set():
-            stop.set()
+        if begun.wait(5) and done == 262:  # all but the slow one
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -182,12 +168,13 @@ def test_a_command_that_was_killed_leaves_nothing_that_the_next_does_not_remove(
     (source / "b.tif").write_bytes(b"part")
     killed = (
         "import os, sys\nfrom pathlib import Path\nfrom data_prep.files import fetching\n"
-        "def copy(self, name, path):\n"
-        "    path.write_bytes(b'pa')\n"
+        "from fsspec.implementations.local import LocalFileSystem\n"
+        "def copy(self, name, path, **options):\n"
+        "    Path(path).write_bytes(b'pa')\n"
         "    if name.endswith('b.tif'):\n"
         "        os._exit(9)\n"
-        "    return old(self, name, path)\n"
-        "old, fetching._Job._copy = fetching._Job._copy, copy\n"
+        "    return old(self, name, path, **options)\n"
+        "old, LocalFileSystem.get_file = LocalFileSystem.get_file, copy\n"
         "fetching.fetch(sys.argv[1], Path(sys.argv[2]), jobs=1)\n"
     )
     address = f"file://{source}"
@@ -195,20 +182,14 @@ def test_a_command_that_was_killed_leaves_nothing_that_the_next_does_not_remove(
     assert done.returncode == 9
     assert [path.read_bytes() for path in out.glob(".partial-*")] == [b"pa"]
     assert counts(fetch(address, out)) == (1, 1, 4, 0)
-    assert sorted(path.name for path in out.iterdir()) == ["a.tif", "b.tif", "fetched.jsonl"]
-
-
-def test_a_folder_inside_what_is_fetched_is_refused(tmp_path):
-    (tmp_path / "a.tif").touch()
-    with pytest.raises(InputError, match=r"--out .*: is in file://.*, which is fetched. Choose another"):
-        fetch(f"file://{tmp_path}", tmp_path / "out")
+    assert sorted(path.name for path in out.iterdir()) == ["a.tif", "b.tif"]
 
 
 @pytest.mark.parametrize(
     "name",
     [
         *("../x.tif", "sub/../../x.tif", "./x.tif", "/etc/x.tif", "sub//x.tif", "sub/"),
-        *("x\0.tif", "x\udc80.tif", "fetched.jsonl", "Fetched.JSONL", ".partial-1/x.tif"),
+        *("x\0.tif", "x\udc80.tif", ".partial-1/x.tif"),
     ],
 )
 def test_a_name_that_is_no_path_below_is_refused_before_anything_is_fetched(store, tmp_path, name):
@@ -267,45 +248,9 @@ def test_patterns_find_names_whose_accents_are_spelt_in_another_way(store, tmp_p
     assert counts(fetch(ADDRESS, out, patterns=["é*"])) == (1, 1, 10, 0)
 
 
-@pytest.mark.usefixtures("store")
-def test_a_folder_with_other_files_is_refused(tmp_path):
-    (tmp_path / "mine.tif").write_bytes(b"mine")
-    with pytest.raises(InputError, match=r"has files, but no fetched.jsonl, so they were not fetched"):
-        fetch(ADDRESS, tmp_path)
-    assert files(tmp_path) == {"mine.tif": b"mine"}
-
-
 def test_a_name_of_255_bytes_is_fetched(store, tmp_path):
     put(store, "x" * 255, b"long")
     assert fetch(ADDRESS, tmp_path).num_fetched == 5
-
-
-@pytest.mark.usefixtures("store")
-def test_a_folder_of_another_address_is_refused(tmp_path):
-    fetch(ADDRESS, tmp_path / "out")
-    with pytest.raises(
-        InputError, match=r"was fetched from another address: .*//slides.*, expected .*//slides/sub"
-    ):
-        fetch(ADDRESS + "/sub", tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}\n",
-        "[1]\n",
-        "[" * 100_000 + "\n",
-        "\udcff\n",
-    ],
-)
-@pytest.mark.usefixtures("store")
-def test_a_damaged_index_is_refused(tmp_path, text):
-    (tmp_path / "fetched.jsonl").write_text(text, errors="surrogateescape")
-    with pytest.raises(
-        InputError, match=r"from another address: fetched.jsonl begins with .*, expected .*slides"
-    ):
-        fetch(ADDRESS, tmp_path)
 
 
 def test_links_in_a_circle_are_no_folder(tmp_path):
@@ -330,3 +275,10 @@ def test_a_file_that_became_a_folder_or_the_reverse_is_an_error(store, tmp_path)
     put(store, "x/y.tif", b"content")
     with pytest.raises(InputError, match=r"y.tif: cannot be written"):
         fetch(ADDRESS, tmp_path)
+
+
+@pytest.mark.usefixtures("store")
+def test_other_files_in_the_folder_are_kept(tmp_path):
+    (tmp_path / "mine.tif").write_bytes(b"mine")
+    fetch(ADDRESS, tmp_path)
+    assert files(tmp_path) == {**FILES, "mine.tif": b"mine"}
