@@ -17,7 +17,7 @@ import torch
 from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
 from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
 
-from gpmodels.deep_gp.layers import INNER_ROOT
+from gpmodels.deep_gp.head import INNER_ROOT
 from gpmodels.estimators.deep.deep_gp import START_NOISE_VARIANCE
 from gpmodels.units.placement import place_global
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from benchmarks.sonar.data_sets import tile_folders
 from data_prep.files.images import read_mask
-from data_prep.sonar.box_masks import component_boxes
 from data_prep.sonar.boxes import Box
 from data_prep.sonar.images import read_sonar
+from data_prep.sonar.sources import component_boxes
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.pictures import Outputs
 from pipelines.sonar.detection import holds

@@ -11,13 +11,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
+import cv2
 import numpy as np
 import tensorflow as tf
+import tifffile
 
 from data_prep.cells.candidates import SurveyedSequence, survey_sequence
-from data_prep.cells.sequences import CellSequence, find_sequences
+from data_prep.cells.sequences import CellSequence, find_sequences, read_sequence
 from data_prep.cells.settings import CandidateSettings
-from data_prep.cells.views import EXTRACTOR, VIEWS, DescribedCandidate, candidates_of
+from data_prep.cells.views import EXTRACTOR, VIEWS, DescribedCandidate, candidates_of, grey_levels
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_file
 from data_prep.files.tables import write_table
@@ -40,8 +42,8 @@ from pipelines.bundles.sources import Source, fitting_stem
 from pipelines.bundles.step import FinishedPrediction, PredictStep
 from pipelines.bundles.unreadable import reading
 from pipelines.cells.events import FoundEvent, distinct_events, event_label
-from pipelines.cells.pictures import write_marked
 from pipelines.cells.settings import APPLICATION, PredictSettings
+from pipelines.scores.pictures import CLASS_COLOURS, REFERRED_COLOUR, Picture, write_label
 
 EVENTS = "events.csv"
 
@@ -318,3 +320,62 @@ CELLS_PREDICTION = PredictStep(
     ),
     finish=_finish,
 )
+
+
+_SHOWN_FRAMES = 2  # before and after its own in which an event is circled
+_BIG = 2**31  # bytes from which a TIFF file needs larger numbers inside
+_LEGIBLE = 3  # thickness that makes letters legible
+
+
+def write_marked(
+    surveyed: SurveyedSequence,
+    out: Path,
+    events: Sequence[FoundEvent],
+    class_names: Sequence[str],
+    *,
+    radius: int,
+    refer_above: float | None,
+) -> None:
+    """Write a sequence as pages of a TIFF file with its events circled; one frame is in memory.
+
+    Frames that cannot be read are black, so that pages keep their numbers.
+
+    Args:
+        surveyed: The sequence.
+        out: File to write.
+        events: Events of the sequence.
+        class_names: Names of the classes in the order of the labels.
+        radius: Radius of the circles, pixels.
+        refer_above: Entropy above which a circle is red.
+    """
+    size = surveyed.num_frames * surveyed.size[0] * surveyed.size[1] * 3
+    with tifffile.TiffWriter(out, bigtiff=size > _BIG) as file:
+        for number, levels in read_sequence(surveyed.sequence):
+            if isinstance(levels, Skipped) or not surveyed.fits(levels):
+                picture = np.zeros((*surveyed.size, 3), np.uint8)
+            else:
+                grey = grey_levels(levels, surveyed.level_range)
+                picture = np.repeat(grey[:, :, None], 3, axis=2)
+            near = [event for event in events if abs(event.candidate.frame - number) <= _SHOWN_FRAMES]
+            for event in near:
+                _mark(picture, event, number, class_names, radius, refer_above)
+            file.write(picture, photometric="rgb", compression="zlib", contiguous=False, metadata=None)
+
+
+def _mark(
+    picture: Picture,
+    event: FoundEvent,
+    number: int,
+    class_names: Sequence[str],
+    radius: int,
+    refer_above: float | None,
+) -> None:
+    """Circle an event, and write its kind in its own frame."""
+    referred = is_referred(event.predictive_entropy, refer_above)
+    colour = REFERRED_COLOUR if referred else CLASS_COLOURS[(event.label - 1) % len(CLASS_COLOURS)]
+    middle = round(event.candidate.column), round(event.candidate.row)
+    own = event.candidate.frame == number
+    cv2.circle(picture, middle, radius, colour, 2 if own else 1, cv2.LINE_AA)
+    if own:
+        text = f"{class_names[event.label]} {event.probability[event.label]:.2f}"
+        write_label(picture, text, (middle[0] - radius, middle[1] - radius), colour, thickness=_LEGIBLE)

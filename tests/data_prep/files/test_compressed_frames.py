@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from data_prep.files.compressed_frames import coded_size, longest_segment
+from data_prep.files.dicom import coded_size, longest_segment
 
 
 def encoded(kind: str, mode: str, **options: object) -> bytes:

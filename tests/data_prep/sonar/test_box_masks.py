@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from data_prep.sonar.box_masks import component_boxes, values_without_name
 from data_prep.sonar.boxes import Box
+from data_prep.sonar.sources import component_boxes, values_without_name
 
 MASK = np.zeros((20, 30), np.uint8)
 MASK[2:6, 3:5] = 255

@@ -6,7 +6,7 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.splits.divide import group_names
-from data_prep.video.lists import read_class_list, read_video_list, video_groups
+from data_prep.video.plan import read_class_list, read_video_list, video_groups
 
 
 def written(tmp_path: Path, *lines: str) -> Path:

@@ -16,9 +16,10 @@ from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.sources import Source, print_outside_levels, print_unlike_kinds
 from pipelines.bundles.step import FinishedPrediction
 from pipelines.bundles.unreadable import UnreadableSourceError
-from pipelines.classify.contact_sheet import SHEET_NAME, ContactSheet
 from pipelines.classify.prediction import (
     CLASSIFY_PREDICTION,
+    SHEET_NAME,
+    ContactSheet,
     ImagePrediction,
     ImagePredictor,
     contact_sheet,

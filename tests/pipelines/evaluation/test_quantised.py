@@ -11,7 +11,7 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from pipelines.bundles.portable import portable_network
 from pipelines.bundles.serving import ClassServer, Server
-from pipelines.evaluation.quantised import QuantisationImages, quantisation_images
+from pipelines.evaluation.export import QuantisationImages, quantisation_images
 from pipelines.runs.settings import ExportSettings
 
 JOB: Any = SimpleNamespace()

@@ -18,10 +18,8 @@ from data_prep.sonar.images import cut_window
 from data_prep.sonar.settings import SpeckleNormalisation
 from pipelines.bundles.prediction import predict_files
 from pipelines.bundles.sources import find_sources
-from pipelines.sonar import pictures as sonar_pictures
-from pipelines.sonar.pictures import annotated, image_picture
 from pipelines.sonar.predict_command import print_found, print_taken_for_snapshots
-from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, write_voc
+from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, annotated, image_picture, write_voc
 from pipelines.sonar.settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar.windows import Find
 from tests.pipelines.written import rows
@@ -177,14 +175,14 @@ def test_boxes_are_drawn_where_they_are():
 
 
 def test_pictures_of_very_large_images_are_made_in_small_pieces(monkeypatch):
-    monkeypatch.setattr(sonar_pictures, "_READ_AT_ONCE", 10_000)
+    monkeypatch.setattr("pipelines.sonar.prediction._READ_AT_ONCE", 10_000)
     pieces = []
 
     def counted(levels, top, left, size):
         pieces.append((top, size[0]))
         return cut_window(levels, top, left, size)
 
-    monkeypatch.setattr(sonar_pictures, "cut_window", counted)
+    monkeypatch.setattr("pipelines.sonar.prediction.cut_window", counted)
     levels = np.broadcast_to(np.arange(12_288, dtype=np.uint16)[:, None], (12_288, 500))
     picture, _ = image_picture(levels)
     assert max(rows for _, rows in pieces) * 500 <= 10_000

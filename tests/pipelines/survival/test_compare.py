@@ -18,10 +18,15 @@ from data_prep.errors import InputError
 from data_prep.histopathology.prepare import prepare_histopathology
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
-from pipelines.survival.compare import compare_survival, cross_validate
+from pipelines.survival.compare import (
+    compare_survival,
+    cross_validate,
+    scores_table,
+    survival_figure,
+    write_survival_report,
+)
 from pipelines.survival.data import Mask, SurvivalData, patient_splits
 from pipelines.survival.models import Months, ProjectedPatches, average, predict_months, project_patches
-from pipelines.survival.report import scores_table, survival_figure, write_survival_report
 from pipelines.survival.results import few_events, judged_months, summarise, write_predictions
 from pipelines.survival.scores import (
     concordance,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.watch.page import watch_page
 from pipelines.watch.reading import NewImages
 from pipelines.watch.state import WatchState
+from pipelines.watch.watching import watch_page
 
 SPECIAL = "<b>bold</b> & \udcff.png"
 
