@@ -10,7 +10,7 @@ A new family is one record, registered in one line:
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -213,269 +213,221 @@ def import_heads() -> None:
 
 # Records. Importing a head imports TensorFlow, so that it waits until a head is made.
 
-
-def _class_in(module: str, name: str) -> Callable[[], type[Head]]:
-    """Return the function that imports and returns a class of heads."""
-
-    def head_class() -> type[Head]:
-        found: type[Head] = getattr(importlib.import_module(module), name)
-        return found
-
-    return head_class
+_IN_PLACE_OF = {"width": "widths"}
+"""Properties of settings that are arguments in the place of fields."""
 
 
-def _maker(
+def _register_own(
     name: str,
-    head_class: Callable[[], type[Head]],
+    title: str,
+    description: str,
+    head: str,
+    *,
     settings: type[BaseModel] | None = None,
     of_task: tuple[str, ...] = ("num_classes",),
-) -> Callable[[Any, HeadTask], Head]:
-    """Return the function that makes heads whose arguments are called as the settings and the task call them.
+    lacking: Callable[[HeadTask], str] = lambda _: "",
+    **others: Any,
+) -> None:
+    """Register a family whose heads take arguments that are called as the settings and the task call them.
 
     Args:
         name: Name of the heads.
-        head_class: Returns their class.
+        title: Name in tables.
+        description: Name in bundles.
+        head: Module and class of the heads, for example `"gpmodels.heads.svgp:SVGPHead"`.
         settings: Class of the settings, all of which are arguments, or what `_IN_PLACE_OF` has for them; None
             where there are none.
         of_task: What of the task is an argument, too.
+        lacking: Returns what a task lacks that heads cannot be made without; empty where it lacks nothing.
+        others: Further attributes of `HeadFamily`.
     """
     fields = () if settings is None else settings.model_fields
     of_settings = tuple(_IN_PLACE_OF.get(key, key) for key in fields)
 
+    def head_class() -> type[Head]:
+        found: type[Head] = pkgutil.resolve_name(head)
+        return found
+
     def make(given: Any, task: HeadTask) -> Head:
+        if problem := lacking(task):
+            raise ValueError(problem)
         arguments = {key: getattr(given, key) for key in of_settings}
         arguments |= {key: getattr(task, key) for key in of_task}
-        if task.likelihood in (
+        if task.likelihood in {
             *TARGET_LIKELIHOODS,
             MULTILABEL,
             VOTES,
-        ):  # of classes many heads have one alone
+        }:  # of classes many heads have one alone
             arguments["likelihood"] = task.likelihood
         return head_class()(**arguments, name=name)
 
-    return make
+    register(
+        HeadFamily(name, title, description, make=make, head_class=head_class, settings=settings, **others)
+    )
 
 
-_IN_PLACE_OF = {"width": "widths"}
-"""Properties of settings that are arguments in the place of fields."""
+def _lacking_views(task: HeadTask) -> str:
+    if task.views is None:
+        return "the head dfgp_mkl weighs views of the features, but these come in one piece; choose dfgp"
+    return ""
+
+
+def _lacking_source(task: HeadTask) -> str:
+    if task.domain_rows:
+        return ""
+    return (
+        "the head atl_dgp learns from a source as well; name a prepared folder with --source, or leave the "
+        "head out"
+    )
+
 
 _LIKELIHOOD_OF_TASK = ("num_classes", "likelihood", "kernel_variance", "mean_posterior")
 
-_LINEAR = _class_in("gpmodels.heads.linear", "LinearHead")
-_RIDGE = _class_in("gpmodels.ridge.head", "RidgeLinearHead")
-_LAPLACE = _class_in("gpmodels.laplace.head", "LaplaceHead")
-_DROPOUT = _class_in("gpmodels.dropout.head", "DropoutHead")
-_SNGP = _class_in("gpmodels.sngp.head", "SNGPHead")
-_SVGP = _class_in("gpmodels.heads.svgp", "SVGPHead")
-_AUTOGP = _class_in("gpmodels.autogp.head", "AutoGPHead")
-_SVDKL = _class_in("gpmodels.svdkl.head", "SVDKLHead")
-_VMGP = _class_in("gpmodels.hgp.vmgp", "VMGPHead")
-_HGP = _class_in("gpmodels.hgp.head", "HGPHead")
-_RANDOM_FEATURES = _class_in("gpmodels.random_features.head", "RandomFeatureHead")
-_DEEP_GP = _class_in("gpmodels.deep_gp.head", "DeepGPHead")
-_DFGP = _class_in("gpmodels.dfgp.head", "DFGPHead")
-_ATL_DGP = _class_in("gpmodels.transfer.head", "ATLDGPHead")
-
-_make_dfgp_by_view = _maker("dfgp_mkl", _DFGP, DFGPSettings, ("num_classes", "views"))
-_make_with_sources = _maker("atl_dgp", _ATL_DGP, ATLDGPSettings, ("num_classes", "domain_rows"))
-
-
-def _make_dfgp_mkl(settings: DFGPSettings, task: HeadTask) -> Head:
-    if task.views is None:
-        raise ValueError(
-            "the head dfgp_mkl weighs views of the features, but these come in one piece; choose dfgp"
-        )
-    return _make_dfgp_by_view(settings, task)
-
-
-def _make_atl_dgp(settings: ATLDGPSettings, task: HeadTask) -> Head:
-    if not task.domain_rows:
-        raise ValueError(
-            "the head atl_dgp learns from a source as well; name a prepared folder with --source, or leave "
-            "the head out"
-        )
-    return _make_with_sources(settings, task)
-
-
-register(
-    HeadFamily(
-        "linear",
-        "Linear",
-        "linear",
-        make=_maker("linear", _LINEAR),
-        head_class=_LINEAR,
-        starts_network=True,
-        is_gaussian_process=False,
-    )
+_register_own(
+    "linear",
+    "Linear",
+    "linear",
+    "gpmodels.heads.linear:LinearHead",
+    starts_network=True,
+    is_gaussian_process=False,
 )
-register(
-    HeadFamily(
-        "ridge_linear",
-        "Linear, regularised",
-        # Of a network trained from scratch the features have seen the labels of all groups: the penalty is
-        # chosen too weak. The choice is clean on frozen features.
-        "linear with a penalty chosen by held-out groups",
-        make=_maker("ridge_linear", _RIDGE),
-        head_class=_RIDGE,
-        is_gaussian_process=False,
-        fitted_on="pretraining",
-    )
+_register_own(
+    "ridge_linear",
+    "Linear, regularised",
+    # Of a network trained from scratch the features have seen the labels of all groups: the penalty is
+    # chosen too weak. The choice is clean on frozen features.
+    "linear with a penalty chosen by held-out groups",
+    "gpmodels.ridge.head:RidgeLinearHead",
+    is_gaussian_process=False,
+    fitted_on="pretraining",
 )
-register(
-    HeadFamily(
-        "laplace",
-        "Laplace",
-        "linear with a Gaussian posterior of its weights by Laplace's approximation",
-        make=_maker("laplace", _LAPLACE),
-        head_class=_LAPLACE,
-        is_gaussian_process=False,
-        fitted_on="linear",
-        has_posterior_of_weights=True,
-    )
+_register_own(
+    "laplace",
+    "Laplace",
+    "linear with a Gaussian posterior of its weights by Laplace's approximation",
+    "gpmodels.laplace.head:LaplaceHead",
+    is_gaussian_process=False,
+    fitted_on="linear",
+    has_posterior_of_weights=True,
 )
-register(
-    HeadFamily(
-        "dropout",
-        "MC dropout",
-        "linear with Monte Carlo dropout of its features",
-        make=_maker("dropout", _DROPOUT, DropoutSettings, ("num_classes", "seed")),
-        head_class=_DROPOUT,
-        settings=DropoutSettings,
-        is_gaussian_process=False,
-        continues_linear=True,
-    )
+_register_own(
+    "dropout",
+    "MC dropout",
+    "linear with Monte Carlo dropout of its features",
+    "gpmodels.dropout.head:DropoutHead",
+    settings=DropoutSettings,
+    of_task=("num_classes", "seed"),
+    is_gaussian_process=False,
+    continues_linear=True,
 )
-register(
-    HeadFamily(
-        "sngp",
-        "SNGP",
-        "Gaussian process by random features with Laplace's approximation",
-        make=_maker("sngp", _SNGP, SNGPSettings, ("num_classes", "seed")),
-        head_class=_SNGP,
-        settings=SNGPSettings,
-        is_completed=True,
-    )
+_register_own(
+    "sngp",
+    "SNGP",
+    "Gaussian process by random features with Laplace's approximation",
+    "gpmodels.sngp.head:SNGPHead",
+    settings=SNGPSettings,
+    of_task=("num_classes", "seed"),
+    is_completed=True,
 )
-register(
-    HeadFamily(
-        "svgp",
-        "SVGP",
-        "sparse variational Gaussian process",
-        make=_maker("svgp", _SVGP, SVGPSettings, _LIKELIHOOD_OF_TASK),
-        head_class=_SVGP,
-        settings=SVGPSettings,
-        own_table=False,
-        takes_likelihood=True,
-    )
+_register_own(
+    "svgp",
+    "SVGP",
+    "sparse variational Gaussian process",
+    "gpmodels.heads.svgp:SVGPHead",
+    settings=SVGPSettings,
+    of_task=_LIKELIHOOD_OF_TASK,
+    own_table=False,
+    takes_likelihood=True,
 )
-register(
-    HeadFamily(
-        "autogp",
-        "AutoGP",
-        "sparse Gaussian process with a mixture of Gaussians as posterior",
-        make=_maker("autogp", _AUTOGP, AutoGPSettings, _LIKELIHOOD_OF_TASK),
-        head_class=_AUTOGP,
-        settings=AutoGPSettings,
-        takes_likelihood=True,
-        for_segmentation=False,
-    )
+_register_own(
+    "autogp",
+    "AutoGP",
+    "sparse Gaussian process with a mixture of Gaussians as posterior",
+    "gpmodels.autogp.head:AutoGPHead",
+    settings=AutoGPSettings,
+    of_task=_LIKELIHOOD_OF_TASK,
+    takes_likelihood=True,
+    for_segmentation=False,
 )
-register(
-    HeadFamily(
-        "svdkl",
-        "SVDKL",
-        "Gaussian processes on groups of features, mixed linearly",
-        make=_maker("svdkl", _SVDKL, SVDKLSettings, ("num_classes", "seed")),
-        head_class=_SVDKL,
-        settings=SVDKLSettings,
-        for_segmentation=False,
-    )
+_register_own(
+    "svdkl",
+    "SVDKL",
+    "Gaussian processes on groups of features, mixed linearly",
+    "gpmodels.svdkl.head:SVDKLHead",
+    settings=SVDKLSettings,
+    of_task=("num_classes", "seed"),
+    for_segmentation=False,
 )
-register(
-    HeadFamily(
-        "vmgp",
-        "VMGP",
-        "mixture of sparse Gaussian processes",
-        make=_maker("vmgp", _VMGP, VMGPSettings, ("num_classes", "likelihood")),
-        head_class=_VMGP,
-        settings=VMGPSettings,
-        own_table=False,
-        takes_likelihood=True,
-        in_runs=False,
-    )
+_register_own(
+    "vmgp",
+    "VMGP",
+    "mixture of sparse Gaussian processes",
+    "gpmodels.hgp.vmgp:VMGPHead",
+    settings=VMGPSettings,
+    of_task=("num_classes", "likelihood"),
+    own_table=False,
+    takes_likelihood=True,
+    in_runs=False,
 )
-register(
-    HeadFamily(
-        "hgp",
-        "HGP",
-        "hierarchical Gaussian process",
-        make=_maker("hgp", _HGP, HGPSettings, _LIKELIHOOD_OF_TASK),
-        head_class=_HGP,
-        settings=HGPSettings,
-        own_table=False,
-        takes_likelihood=True,
-    )
+_register_own(
+    "hgp",
+    "HGP",
+    "hierarchical Gaussian process",
+    "gpmodels.hgp.head:HGPHead",
+    settings=HGPSettings,
+    of_task=_LIKELIHOOD_OF_TASK,
+    own_table=False,
+    takes_likelihood=True,
 )
-register(
-    HeadFamily(
-        "random_features",
-        "Random features",
-        "deep Gaussian process by random features",
-        make=_maker(
-            "random_features", _RANDOM_FEATURES, RandomFeatureSettings, (*_LIKELIHOOD_OF_TASK, "seed")
-        ),
-        head_class=_RANDOM_FEATURES,
-        settings=RandomFeatureSettings,
-        takes_likelihood=True,
-        for_segmentation=False,
-    )
+_register_own(
+    "random_features",
+    "Random features",
+    "deep Gaussian process by random features",
+    "gpmodels.random_features.head:RandomFeatureHead",
+    settings=RandomFeatureSettings,
+    of_task=(*_LIKELIHOOD_OF_TASK, "seed"),
+    takes_likelihood=True,
+    for_segmentation=False,
 )
-register(
-    HeadFamily(
-        "deep_gp",
-        "Deep GP",
-        "deep Gaussian process of sparse layers",
-        make=_maker("deep_gp", _DEEP_GP, DeepGPSettings, (*_LIKELIHOOD_OF_TASK, "seed")),
-        head_class=_DEEP_GP,
-        settings=DeepGPSettings,
-        takes_likelihood=True,
-        for_segmentation=False,
-    )
+_register_own(
+    "deep_gp",
+    "Deep GP",
+    "deep Gaussian process of sparse layers",
+    "gpmodels.deep_gp.head:DeepGPHead",
+    settings=DeepGPSettings,
+    of_task=(*_LIKELIHOOD_OF_TASK, "seed"),
+    takes_likelihood=True,
+    for_segmentation=False,
 )
-register(
-    HeadFamily(
-        "dfgp",
-        "DFGP",
-        "deep feed-forward Gaussian process",
-        make=_maker("dfgp", _DFGP, DFGPSettings),
-        head_class=_DFGP,
-        settings=DFGPSettings,
-        own_table=False,
-    )
+_register_own(
+    "dfgp",
+    "DFGP",
+    "deep feed-forward Gaussian process",
+    "gpmodels.dfgp.head:DFGPHead",
+    settings=DFGPSettings,
+    own_table=False,
 )
-register(
-    HeadFamily(
-        "dfgp_mkl",
-        "DFGP-MKL",
-        "deep feed-forward Gaussian process with a unit for each view",
-        make=_make_dfgp_mkl,
-        head_class=_DFGP,
-        settings=DFGPSettings,
-        own_table=False,
-        needs_views=True,
-        weighs_views=True,
-    )
+_register_own(
+    "dfgp_mkl",
+    "DFGP-MKL",
+    "deep feed-forward Gaussian process with a unit for each view",
+    "gpmodels.dfgp.head:DFGPHead",
+    settings=DFGPSettings,
+    of_task=("num_classes", "views"),
+    lacking=_lacking_views,
+    own_table=False,
+    needs_views=True,
+    weighs_views=True,
 )
-register(
-    HeadFamily(
-        "atl_dgp",
-        "ATL-DGP",
-        "Gaussian process that mixes what sources teach with the target's own",
-        make=_make_atl_dgp,
-        head_class=_ATL_DGP,
-        settings=ATLDGPSettings,
-        is_gaussian_process=False,
-        needs_sources=True,
-        fitted_on="pretraining",
-    )
+_register_own(
+    "atl_dgp",
+    "ATL-DGP",
+    "Gaussian process that mixes what sources teach with the target's own",
+    "gpmodels.transfer.head:ATLDGPHead",
+    settings=ATLDGPSettings,
+    of_task=("num_classes", "domain_rows"),
+    lacking=_lacking_source,
+    is_gaussian_process=False,
+    needs_sources=True,
+    fitted_on="pretraining",
 )
