@@ -29,7 +29,7 @@ from benchmarks.common import host, median_and_spread, write_results
 from data_prep.files.videos import VIDEO_SUFFIXES, Video
 from data_prep.video.clips import video_windows
 from data_prep.video.settings import ClipSettings
-from gpmodels.networks.res3d import res3d
+from gpmodels.networks.res3d import Res3D
 
 FRAMES = 500
 SIZE = (240, 320)
@@ -95,7 +95,7 @@ def frames_per_second(function: Callable[[], int], repeats: int) -> dict[str, fl
 
 def network_call(width: int, shape: tuple[int, int, int], clips: int) -> Callable[[], int]:
     """A call of the network on random clips."""
-    network = res3d(width)
+    network = Res3D(width)
     network.build((None, *shape, 3))
     images = tf.cast(tf.random.stateless_uniform([clips, *shape, 3], (0, 0), 0, 256, tf.int32), tf.uint8)
     features: Any = tf.function(lambda inputs: network(inputs, training=False))

@@ -24,6 +24,7 @@ from pipelines.command.console import (
     configure_logging,
     exit_codes,
     make_console,
+    say,
     show_error,
     show_table,
     stage_bars,
@@ -138,10 +139,9 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
         differences = {name: f"{value:.2g}" for name, value in sorted(verification.differences.items())}
         show_table(console, f"{bundle} is good; largest difference to the stored output", differences)
         for name in verification.not_run:
-            console.print(
+            say(
+                console,
                 f"{name} was not run, for its runtime is not installed: pip install 'gpimaging[onnx]'",
-                markup=False,
-                soft_wrap=True,
             )
 
 
@@ -191,11 +191,7 @@ def fetch(
             if len(fetched.failed) > _NUM_SHOWN:
                 show_error(f"... and {len(fetched.failed) - _NUM_SHOWN} more.")
             raise typer.Exit(FAILED)
-        console.print(
-            f"Look at images with: gpimaging explore --data {shlex.quote(str(out))} --out look",
-            markup=False,
-            soft_wrap=True,
-        )
+        say(console, f"Look at images with: gpimaging explore --data {shlex.quote(str(out))} --out look")
 
 
 _NUM_SHOWN: Final = 10  # files that could not be fetched

@@ -17,7 +17,7 @@ from benchmarks.peers.fitc import fitc_posterior, make_fitc
 from benchmarks.peers.lbfgs import LBFGS
 from benchmarks.peers.posterior import SparsePosterior
 from gpmodels.estimators.fitting.sizes import default_num_inducing
-from gpmodels.hgp.gate import Gate, assign_experts, make_gate
+from gpmodels.hgp.experts import Gate, assign_experts, make_gate
 from gpmodels.units.numerics import precision
 from gpmodels.units.placement import place_experts
 

@@ -28,8 +28,8 @@ from benchmarks.reliability.altered_cases import (
 )
 from data_prep.errors import InputError
 from gpmodels import SVGPClassifier
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.prediction import bundle_preprocessing, open_bundle
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.classify.application import CLASSIFY
 from pipelines.classify.settings import TrainSettings
 from pipelines.runs.job import trained_job

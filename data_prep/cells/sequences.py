@@ -16,8 +16,8 @@ import numpy.typing as npt
 import tifffile
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import is_text, listed
-from data_prep.files.entries import PLAIN_IMAGE_SUFFIXES, is_file, is_visible_file
+from data_prep.files.class_folders import first_reasons, is_text
+from data_prep.files.entries import PLAIN_IMAGE_SUFFIXES, is_file, is_visible_file, listed
 from data_prep.files.images import TIFFFILE_ERRORS, has_several_pages, read_levels, read_pages
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.videos import VIDEO_SUFFIXES, Video
@@ -79,10 +79,9 @@ def find_sequences(path: Path) -> tuple[list[CellSequence], list[Skipped]]:
     else:
         sequences, skipped = [_of_file(path, "")], []
     if not sequences:
-        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{path}: no sequence found. Expected at least two image files in a folder, a TIFF file of "
-            f"several pages or a video.{reasons}"
+            f"several pages or a video.{first_reasons(skipped)}"
         )
     _require_names(sequences)
     return sorted(sequences, key=lambda sequence: sequence.name), skipped

@@ -55,6 +55,12 @@ def atomic_file(path: Path) -> Iterator[Path]:
         written.append(path)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write text in UTF-8 to a file, complete or not at all; errors are those of `atomic_file`."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def files_written() -> Iterator[list[Path]]:
     """Yield a list to which each `atomic_file` that this thread completes within the block is added."""

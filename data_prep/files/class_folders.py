@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.entries import is_folder, is_visible_file
+from data_prep.files.entries import is_folder, is_visible_file, listed
 from data_prep.files.split_folders import Side, split_folders
 from data_prep.files.tables import table_number
 from data_prep.files.unusable import unusable_entries
@@ -245,20 +245,6 @@ def lost_classes(names: Collection[str], folder: Path, kind: str) -> list[Skippe
         )
         for name in sorted(names)
     ]
-
-
-def listed(folder: Path) -> list[Path]:
-    """List the entries of a folder in the order of their names.
-
-    Raises:
-        InputError: The folder cannot be listed.
-    """
-    try:
-        return sorted(folder.iterdir())
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be listed ({error.strerror}). Expected a folder. Check the path."
-        ) from error
 
 
 def files_by_stem(

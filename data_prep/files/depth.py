@@ -16,8 +16,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import tifffile
+from PIL import ImageOps
 
 from data_prep.errors import InputError
+from data_prep.files.dicom import DicomImage
 from data_prep.files.dropped import dropped_parts
 from data_prep.files.entries import DICOM_SUFFIXES
 from data_prep.files.image_settings import (
@@ -31,14 +33,13 @@ from data_prep.files.image_settings import (
 )
 from data_prep.files.images import (
     TIFFFILE_ERRORS,
-    StoredLevels,
     exif_orientation,
-    has_deep_colour,
-    has_wide_levels,
     is_deep,
+    is_deep_colour,
+    opened_image,
     read_image,
     read_levels,
-    read_wide_levels,
+    require_few_pixels,
 )
 from data_prep.files.orientation import UPRIGHT, turned
 
@@ -47,9 +48,25 @@ PERCENTILES = (0.1, 99.9)
 
 Depth = TypeVar("Depth", np.uint8, np.uint16)
 
+_PHOTOMETRIC = 262  # tag of TIFF; 0: white is zero
 _MOST_OUTSIDE = 0.01  # share of an image's samples outside the range from which it is named
 _LEAST_USED = 1 / 64  # share of the range that an image uses, below which it is named: 4 levels of 255
 _DIM = 1 / 4  # share of the range that no image of a dim set exceeds: two bits fewer than the training's
+
+
+@dataclass(frozen=True)
+class StoredLevels:
+    """Levels of an image of more than 8 bits per sample.
+
+    Attributes:
+        samples: uint16 [height, width] or [height, width, 3], or int32 or float32 [height, width].
+        window: The levels that the file wants shown as black and white; None where it has none.
+        is_inverted: Whether low levels are bright.
+    """
+
+    samples: npt.NDArray[np.uint16] | npt.NDArray[np.int32] | npt.NDArray[np.float32]
+    window: LevelRange | None = None
+    is_inverted: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,6 +188,53 @@ def read_wide_at_levels(path: Path, levels: KeptLevels | None) -> npt.NDArray[np
     return read_levels(path).astype(np.uint16) if levels is None else _as_shown(path, levels, np.uint16)
 
 
+def has_wide_levels(path: Path) -> bool:
+    """Whether levels may be negative or not whole: floating point, signed 16 bits, or grey ones of DICOM.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with opened_image(path) as image:
+        if isinstance(image, DicomImage):
+            return image.mode != "RGB"
+        return image.mode == "F" or any(
+            kind in str(tile.args) for tile in image.tile for kind in (";16S", ";16BS")
+        )
+
+
+def read_wide_levels(path: Path) -> StoredLevels:
+    """Decode an image for which `has_wide_levels` returns true, upright.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`, or a sample is no number, or infinite.
+    """
+    with opened_image(path) as image:
+        require_few_pixels(image, path)
+        image.load()
+        levels = np.asarray(ImageOps.exif_transpose(image))
+        bad = int(np.sum(~(np.abs(levels) < LARGEST_LEVEL)))
+        if bad:
+            raise InputError(
+                f"{path}: {bad} of {levels.size} samples are NaN, infinite or beyond {LARGEST_LEVEL:g}; "
+                "expected numbers. Fill them, for example with the lowest level, or leave the file out."
+            )
+        if not isinstance(image, DicomImage):
+            # Pillow turns 8 bits over, but not these.
+            return StoredLevels(levels, is_inverted=getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0)
+        whole = np.array_equal(levels, np.rint(levels)) and np.abs(levels).max() < 2**24
+        return StoredLevels(levels.astype(np.int32) if whole else levels, image.window, image.is_inverted)
+
+
+def has_deep_colour(path: Path) -> bool:
+    """Whether a file has channels of 16 bits that Pillow cuts to 8: all but a single grey one.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with opened_image(path) as image:
+        return is_deep_colour(image)
+
+
 def stretched(samples: npt.NDArray[Any], levels: LevelRange, kind: type[Depth]) -> npt.NDArray[Depth]:
     """Scale a range of levels to the whole range of an integer type; levels outside are clipped.
 
@@ -204,7 +268,7 @@ def read_deep_colour(path: Path) -> npt.NDArray[np.uint16]:
     """Decode an image with several channels of 16 bits, upright, at its depth.
 
     Args:
-        path: A file for which `data_prep.files.images.has_deep_colour` returns true.
+        path: A file for which `has_deep_colour` returns true.
 
     Returns:
         uint16 [height, width, 3], red, green, blue.

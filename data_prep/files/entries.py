@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from pathlib import Path
 
+from data_prep.errors import InputError
+
 PLAIN_IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
 """Suffixes, in lower case, of images for applications that do not read the grey levels of DICOM files."""
 
@@ -17,6 +19,20 @@ MASK_SUFFIXES = PLAIN_IMAGE_SUFFIXES | {".gif"}
 
 OTHER_IMAGE_SUFFIXES = frozenset({".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jxl", ".pgm", ".ppm"})
 """Suffixes, in lower case, of image files that are not read: half of a phone's photographs may be of one."""
+
+
+def listed(folder: Path) -> list[Path]:
+    """List the entries of a folder in the order of their names.
+
+    Raises:
+        InputError: The folder cannot be listed.
+    """
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be listed ({error.strerror}). Expected a folder. Check the path."
+        ) from error
 
 
 def is_file(path: Path) -> bool:

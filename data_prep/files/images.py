@@ -11,7 +11,6 @@ import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -25,33 +24,15 @@ from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from data_prep.files.dicom import WARNING_FILTERS, DicomImage
 from data_prep.files.entries import DICOM_SUFFIXES, IMAGE_SUFFIXES, is_visible_file
-from data_prep.files.image_settings import LARGEST_LEVEL, LevelRange
 from data_prep.files.tiff_samples import require_known_samples
 
 MAX_PIXELS = 80_000_000
 """Images of more pixels are refused: a small file can decompress to more memory than the machine has."""
 
-
-@dataclass(frozen=True)
-class StoredLevels:
-    """Levels of an image of more than 8 bits per sample.
-
-    Attributes:
-        samples: uint16 [height, width] or [height, width, 3], or int32 or float32 [height, width].
-        window: The levels that the file wants shown as black and white; None where it has none.
-        is_inverted: Whether low levels are bright.
-    """
-
-    samples: npt.NDArray[np.uint16] | npt.NDArray[np.int32] | npt.NDArray[np.float32]
-    window: LevelRange | None = None
-    is_inverted: bool = False
-
-
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
 _MASK_FORMATS = (*_FORMATS, "GIF")
 _JPEG = b"\xff\xd8\xff"
 _LOSSY_FORMATS = frozenset({"JPEG", "MPO", "WEBP"})  # MPO: JPEG with further frames, as some phones write
-_PHOTOMETRIC = 262  # tag of TIFF; 0: white is zero
 _OPAQUE = 255  # alpha
 _LOSSY_TINT = 4  # grey levels by which lossy compression may tint a grey pixel
 
@@ -189,53 +170,6 @@ def has_several_pages(path: Path) -> bool:
         return _seek(image, 1)
 
 
-def has_wide_levels(path: Path) -> bool:
-    """Whether levels may be negative or not whole: floating point, signed 16 bits, or grey ones of DICOM.
-
-    Raises:
-        InputError: The file cannot be read, as in `read_image`.
-    """
-    with opened_image(path) as image:
-        if isinstance(image, DicomImage):
-            return image.mode != "RGB"
-        return image.mode == "F" or any(
-            kind in str(tile.args) for tile in image.tile for kind in (";16S", ";16BS")
-        )
-
-
-def read_wide_levels(path: Path) -> StoredLevels:
-    """Decode an image for which `has_wide_levels` returns true, upright.
-
-    Raises:
-        InputError: The file cannot be read, as in `read_image`, or a sample is no number, or infinite.
-    """
-    with opened_image(path) as image:
-        require_few_pixels(image, path)
-        image.load()
-        levels = np.asarray(ImageOps.exif_transpose(image))
-        bad = int(np.sum(~(np.abs(levels) < LARGEST_LEVEL)))
-        if bad:
-            raise InputError(
-                f"{path}: {bad} of {levels.size} samples are NaN, infinite or beyond {LARGEST_LEVEL:g}; "
-                "expected numbers. Fill them, for example with the lowest level, or leave the file out."
-            )
-        if not isinstance(image, DicomImage):
-            # Pillow turns 8 bits over, but not these.
-            return StoredLevels(levels, is_inverted=getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0)
-        whole = np.array_equal(levels, np.rint(levels)) and np.abs(levels).max() < 2**24
-        return StoredLevels(levels.astype(np.int32) if whole else levels, image.window, image.is_inverted)
-
-
-def has_deep_colour(path: Path) -> bool:
-    """Whether a file has channels of 16 bits that Pillow cuts to 8: all but a single grey one.
-
-    Raises:
-        InputError: The file cannot be read, as in `read_image`.
-    """
-    with opened_image(path) as image:
-        return _is_deep_colour(image)
-
-
 def is_deep(path: Path) -> bool:
     """Whether a file has more than 8 bits per sample; its pixels are not decoded for that.
 
@@ -246,7 +180,7 @@ def is_deep(path: Path) -> bool:
         if file.read(len(_JPEG)) == _JPEG:  # of 8 bits, and Pillow takes long to parse its header
             return False
     with opened_image(path) as image:
-        return image.mode.startswith(("F", "I")) or _is_deep_colour(image)
+        return image.mode.startswith(("F", "I")) or is_deep_colour(image)
 
 
 def exif_orientation(path: Path) -> int:
@@ -433,7 +367,8 @@ def _seek(image: Image.Image, page: int) -> bool:
     return True
 
 
-def _is_deep_colour(image: ImageFile.ImageFile) -> bool:
+def is_deep_colour(image: ImageFile.ImageFile) -> bool:
+    """Whether an opened image has several channels of 16 bits, which Pillow cuts to 8."""
     return image.mode.startswith(("RGB", "LA")) and any(";16" in str(tile.args) for tile in image.tile)
 
 

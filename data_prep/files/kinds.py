@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
-from data_prep.files.class_folders import listed
-from data_prep.files.entries import PLAIN_IMAGE_SUFFIXES, is_visible_file
+from data_prep.files.entries import PLAIN_IMAGE_SUFFIXES, is_visible_file, listed
 from data_prep.files.image_settings import ImageKind, ImageKinds
 from data_prep.files.images import is_deep, opened_image, require_few_pixels
 from data_prep.files.videos import VIDEO_SUFFIXES, read_frames

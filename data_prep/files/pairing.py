@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import first_reasons, grouped_by_stem, is_text, skip_all
-from data_prep.files.entries import IMAGE_SUFFIXES, MASK_SUFFIXES, is_folder
+from data_prep.files.entries import IMAGE_SUFFIXES, MASK_SUFFIXES, is_folder, listed
 from data_prep.files.unusable import unusable_entries
 
 Files = TypeVar("Files")
@@ -105,12 +105,7 @@ def without_common_ending(masks: Mapping[str, Files], images: Collection[str]) -
 
 
 def _by_stem(folder: Path, suffixes: Collection[str], skipped: list[Skipped]) -> dict[str, list[Path]]:
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be listed ({error.strerror}). Expected a folder of images. Check the path."
-        ) from error
+    entries = listed(folder)
     files = grouped_by_stem(entries, suffixes)
     known = {file for of_stem in files.values() for file in of_stem}
     unusable = unusable_entries(entries, suffixes, files=known)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from data_prep.errors import InputError
-from data_prep.files.entries import is_folder
+from data_prep.files.entries import is_folder, listed
 
 Side = Literal["train", "test"]
 """Side of a fixed split."""
@@ -83,9 +83,4 @@ def split_note(folder: Path) -> tuple[str, ...]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    try:
-        return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be listed ({error.strerror}). Expected a folder. Check the path."
-        ) from error
+    return [entry for entry in listed(folder) if not entry.name.startswith(".")]

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import listed
-from data_prep.files.entries import is_folder
+from data_prep.files.entries import is_folder, listed
 
 
 def walked_folders(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from data_prep.labelled.image_settings import LabelledAugmentation
 
 NUM_RANDOM = 7
 """Number of random numbers that one example takes."""

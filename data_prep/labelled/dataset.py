@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from data_prep.errors import InputError
 from data_prep.labelled.augmentation import augment_labelled, random_numbers
-from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from data_prep.labelled.image_settings import LabelledAugmentation
 from data_prep.prepared.manifest import MANIFEST_NAME, RECORDS_SUFFIX, LabelledManifest, Target
 from data_prep.prepared.shards import PARALLEL_CALLS, RecordReader, prefetched, read_record
 

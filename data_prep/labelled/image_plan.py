@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import class_folder_names
+from data_prep.files.class_folders import class_folder_names, first_reasons
 from data_prep.files.depth import find_levels, read_at_levels
 from data_prep.files.fitting import fit_image, mostly_cut_off
 from data_prep.files.identical import pixel_digest, require_different
@@ -132,11 +132,10 @@ def plan_images(
     empty = images if table is None and judged_alone else None
     classes = _classes(surveyed, empty, getattr(settings, "classes", None))
     if len(classes) < 2 and measured is None:
-        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{images}: only the class {classes[0]!r} has images that can be read. Expected two classes at "
             "least. A folder of test images alone (--test-fraction 1) may add the others as empty folders or "
-            f"by --set classes='[{classes[0]}, other]'.{reasons}"
+            f"by --set classes='[{classes[0]}, other]'.{first_reasons(skipped)}"
         )
     is_split = train is not None or test is not None
     distance = settings.searched_distance

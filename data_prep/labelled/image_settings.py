@@ -1,12 +1,37 @@
-"""Settings of `prepare` for whole images; load without the code that uses them."""
+"""Settings of `prepare` for whole images, and of the variation of training images; no TensorFlow here."""
 
 from typing import ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from data_prep.files.fitting import Fit
 from data_prep.files.image_settings import LEVELS_DESCRIPTION, Levels
 from data_prep.splits.settings import SPLIT_OPTIONS, ImageSplitSettings
+
+
+class LabelledAugmentation(BaseModel):
+    """How much training images with one label each vary. A value of 0 switches its part off."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    flip_probability: float = Field(default=0.5, ge=0, le=1, description="Probability of a left-right flip.")
+    vertical_flip_probability: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Probability of an up-down flip, for images without an upper side.",
+    )
+    scale: float = Field(default=0.1, ge=0, lt=1, description="Largest relative change of size.")
+    shift: float = Field(
+        default=0.08, ge=0, lt=1, description="Largest shift, as a share of the height and of the width."
+    )
+    gain: float = Field(
+        default=0.2, ge=0, lt=1, description="Largest relative change of the levels, all by one factor."
+    )
+    rotation: float = Field(
+        default=0.0, ge=0, le=180, description="Largest turn in degrees, in either direction."
+    )
+
 
 LARGEST_SIDE = 1024
 """Largest side of a prepared image, in pixels: batches of larger ones would not fit into memory."""

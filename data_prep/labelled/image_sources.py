@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import find_class_files
+from data_prep.files.class_folders import find_class_files, first_reasons
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.split_folders import Side, sides_of
 from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, read_table
@@ -117,10 +117,9 @@ def read_image_table(
     sources = list(_of_one_row(found, table, skipped))
     classes = {source.class_name for source in sources}
     if is_labelled and len(classes) < (1 if judged_alone else 2):
-        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         usable = f"{len(sources)} images of {len(classes)} classes can be used; expected two classes at least"
         fault = usable if sources else "no row can be used"
-        raise InputError(f"{table}: {fault}. Paths of the table go from {images} on.{reasons}")
+        raise InputError(f"{table}: {fault}. Paths of the table go from {images} on.{first_reasons(skipped)}")
     return sorted(sources, key=lambda source: source.name), skipped
 
 

@@ -10,7 +10,7 @@ import tifffile
 
 from data_prep.errors import InputError
 from data_prep.files import images
-from data_prep.files.depth import read_deep_colour, read_wide_at_levels
+from data_prep.files.depth import has_deep_colour, has_wide_levels, read_deep_colour, read_wide_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.image_settings import KeptLevels
 from data_prep.files.images import TIFFFILE_ERRORS, read_levels
@@ -54,10 +54,10 @@ def read_sonar(
         return read_xtf(path)
     if path.suffix.lower() in _TIFF_SUFFIXES and _is_very_large(path):
         return _map_tiff(path)
-    if images.has_wide_levels(path):
+    if has_wide_levels(path):
         return read_wide_at_levels(path, range_)
     levels = read_levels(path)
-    return _luminance(read_deep_colour(path)) if images.has_deep_colour(path) else levels
+    return _luminance(read_deep_colour(path)) if has_deep_colour(path) else levels
 
 
 def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Levels:

@@ -100,13 +100,6 @@ class SonarPrepareSettings(ImageSplitSettings):
         ge=1,
         description="Smaller components of a mask, in pixels, are neither objects nor background.",
     )
-    test_fraction: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="Share of each class to test on where neither lists nor folds are given (thesis 6.3.1: "
-        "half); 0 puts all into training, 1 all into the test.",
-    )
     seed: Seed = Field(default=0, description="Seed of the split and of the places of backgrounds.")
 
     @field_validator("size", "window")

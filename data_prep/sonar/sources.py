@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import files_by_stem, find_class_files, listed
-from data_prep.files.entries import IMAGE_SUFFIXES, MASK_SUFFIXES
+from data_prep.files.class_folders import files_by_stem, find_class_files
+from data_prep.files.entries import IMAGE_SUFFIXES, MASK_SUFFIXES, listed
 from data_prep.files.orientation import read_mask_of
 from data_prep.files.pairing import without_common_ending
 from data_prep.files.split_folders import Side

@@ -72,7 +72,10 @@ def require_one_split(folds: int | None, train_list: Path | None, test_list: Pat
 
 
 class SplitSettings(BaseModel):
-    """Settings of `prepare` that all applications with one label for each example share."""
+    """Settings of `prepare` that all applications with one label for each example share.
+
+    A file is an image, a video, or a sequence of frames.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

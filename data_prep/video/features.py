@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError
 from data_prep.files.arrays import read_arrays
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import atomic_file, write_text
 from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256
 from data_prep.video.manifest import (
     FeaturesExample,
@@ -183,8 +183,7 @@ def write_features_manifest(
     fields = {name: getattr(clips, name) for name in VideoManifest.model_fields}
     fields |= {"examples": tuple(examples), "sha256": {name: file_sha256(folder / name) for name in names}}
     manifest = FeaturesManifest(**fields, trunk=trunk, learned=learned, prepared_sha256=prepared_sha256)
-    with atomic_file(folder / MANIFEST_NAME) as temporary:
-        temporary.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_text(folder / MANIFEST_NAME, manifest.model_dump_json(indent=1) + "\n")
     return manifest
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import ClassFile, find_class_files, lost_classes
+from data_prep.files.class_folders import ClassFile, find_class_files, first_reasons, lost_classes
 from data_prep.files.split_folders import split_note
 from data_prep.files.tables import whole_number
 from data_prep.files.videos import VIDEO_SUFFIXES
@@ -74,10 +74,9 @@ def plan_videos(
     kept = {video.file.class_name for video in videos}
     skipped += lost_classes({file.class_name for file in files} - kept, folder, "video")
     if len(kept) < 2:
-        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{folder}: only the class {next(iter(kept))!r} has videos that can be used. Expected two "
-            f"classes at least.{reasons}"
+            f"classes at least.{first_reasons(skipped)}"
         )
     class_names = sorted(kept) if classes is None else [name for name in classes if name in kept]
     return LabelledPlan(

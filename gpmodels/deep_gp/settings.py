@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from gpmodels.heads.layer_settings import LayerSettings
-from gpmodels.heads.settings import UnitSettings
+from gpmodels.heads.settings import LayerSettings, UnitSettings
 
 
 class DeepGPSettings(UnitSettings, LayerSettings):

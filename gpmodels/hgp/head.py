@@ -6,7 +6,7 @@ are Gaussian, h_k the expert's inducing values minus the shared mean. The equati
 - global marginal (4.18): mean `a_0ᵀm_0`, variance `κ_0 - k_0ᵀK_00⁻¹k_0 + a_0ᵀS_0a_0`;
 - expert marginal (4.19): mean `a_kᵀm_k + a_0ᵀm_0`,
   variance `κ_k - k_kᵀK_kk⁻¹k_k + a_kᵀS_ka_k + a_0ᵀS_0a_0`;
-- gate (4.6) with hard assignment (4.30), see `gpmodels.hgp.gate`;
+- gate (4.6) with hard assignment (4.30), see `gpmodels.hgp.experts`;
 - objective (4.20) with the weight w of the global likelihood, per mini-batch (4.31);
 - prediction by the responsible expert (4.32), p(y) = E_q[p(y | f)].
 

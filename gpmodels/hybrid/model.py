@@ -23,8 +23,7 @@ from gpmodels.hybrid.checks import (
     in_one_sentence,
     warn_if_alike,
 )
-from gpmodels.hybrid.experts import drop_unused
-from gpmodels.hybrid.fitting import FitArguments, count_points
+from gpmodels.hybrid.fitting import FitArguments, count_points, drop_unused
 from gpmodels.hybrid.forks import require_unforked, starts_tensorflow
 from gpmodels.hybrid.inference import inference_function
 from gpmodels.hybrid.points import Sample, first_batches, num_points, point_batches, sample_points

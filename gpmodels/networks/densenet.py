@@ -165,24 +165,3 @@ class DenseNet(Configured, keras.Model):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return one row of features for each image."""
         return (input_shape[0], self.num_features)
-
-
-def densenet(depth: int = 40, growth: int = 12, *, batch_norm_momentum: float = 0.9) -> DenseNet:
-    """Return a DenseNet of a depth and a growth; by default DenseNet-40 of growth 12, as in thesis 4.4.3.2.
-
-    Args:
-        depth: See `DenseNet`.
-        growth: See `DenseNet`.
-        batch_norm_momentum: See `DenseNet`.
-
-    Returns:
-        The network, not yet built.
-
-    Raises:
-        ValueError: An argument is out of range.
-
-    Example:
-        >>> densenet().num_features
-        448
-    """
-    return DenseNet(depth, growth, batch_norm_momentum)

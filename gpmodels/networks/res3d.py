@@ -221,26 +221,6 @@ class Res3D(Configured, keras.Model):
         return (input_shape[0], self.num_features)
 
 
-def res3d(width: int = 64, *, batch_norm_momentum: float = 0.9) -> Res3D:
-    """Return a Res3D of a width, 64 in the paper.
-
-    Args:
-        width: See `Res3D`.
-        batch_norm_momentum: See `Res3D`.
-
-    Returns:
-        The network, not yet built.
-
-    Raises:
-        ValueError: `width` is out of range.
-
-    Example:
-        >>> res3d().num_features
-        512
-    """
-    return Res3D(width, batch_norm_momentum)
-
-
 def torchvision_names(network: Res3D) -> dict[str, keras.Variable]:
     """Return the built network's variables by their names in a state dict of torchvision's `r3d_18`.
 
@@ -284,7 +264,7 @@ def assign_torchvision_weights(network: Res3D, state: Mapping[str, npt.NDArray[n
         ValueError: A name is missing or unknown, a shape differs, or a value is not finite.
 
     Example:
-        >>> network = res3d(width=2)
+        >>> network = Res3D(width=2)
         >>> network.build((None, 8, 32, 32, 3))
         >>> state = {name: np.zeros(v.shape) for name, v in torchvision_names(network).items()}
         >>> state |= {k: v.transpose(4, 3, 0, 1, 2) for k, v in state.items() if v.ndim == 5}
@@ -315,7 +295,7 @@ def torchvision_state(network: Res3D) -> dict[str, npt.NDArray[np.float32]]:
     """Return the weights of a built network as a state dict of torchvision's `r3d_18` without its classifier.
 
     Example:
-        >>> network = res3d(width=2)
+        >>> network = Res3D(width=2)
         >>> network.build((None, 8, 32, 32, 3))
         >>> torchvision_state(network)["stem.0.weight"].shape
         (2, 3, 3, 7, 7)

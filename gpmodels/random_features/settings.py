@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpmodels.heads.layer_settings import LayerSettings
+from gpmodels.heads.settings import LayerSettings
 
 
 class RandomFeatureSettings(LayerSettings):

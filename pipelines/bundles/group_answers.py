@@ -27,6 +27,7 @@ from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.pooled_outputs import mean_outputs
 from pipelines.bundles.prediction import UNCERTAINTIES
 from pipelines.bundles.prediction_lines import ClassPredictionLine, PredictionLine, class_fields, printable
+from pipelines.command.console import say
 from pipelines.command.referral import FOLDER_GROUPS, GroupReferralSettings
 from pipelines.scores.guarantee_thresholds import SelectiveErrors
 from pipelines.scores.guarantees import method_guarantees
@@ -177,7 +178,7 @@ def group_rules(
     if lacking and (is_guaranteed or settings.refer or settings.coverage):
         raise InputError(f"--by: nothing can be guaranteed of groups, since {lacking} Or pass --refer-above.")
     if lacking:
-        console.print(f"The mean of a group is not calibrated, since {lacking}", markup=False, soft_wrap=True)
+        say(console, f"The mean of a group is not calibrated, since {lacking}")
     groups = None if held_out is None else pooled_by_unit(held_out)
     if groups is not None:
         errors = SelectiveErrors(
@@ -193,10 +194,10 @@ def group_rules(
         console=console,
         held_out=None if groups is None else groups.predictions,
     )
-    refer_above = getattr(ruled, "refer_above", None)
+    refer_above = ruled.refer_above
     if groups is None:
         return GroupRules(1.0, refer_above, rules)
-    console.print(f"The mean of a group is at the temperature {groups.temperature:.4g}", markup=False)
+    say(console, f"The mean of a group is at the temperature {groups.temperature:.4g}")
     least = groups.least_size if is_guaranteed else 0
     return GroupRules(groups.temperature, refer_above, rules, float(groups.sizes.mean()), least)
 
@@ -252,23 +253,28 @@ def write_groups(
     rows = [[cell_text(cells.get(key)) for key in columns] for cells in (one.cells() for one in answers)]
     write_table(out / GROUPS, columns, rows)
 
-    def say(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
-
     referred = sum(bool(one.referred) for one in answers)
-    say(f"{len(answers)} groups of {len(lines)} inputs in {out / GROUPS}, {referred} referred to a person")
+    say(
+        console,
+        f"{len(answers)} groups of {len(lines)} inputs in {out / GROUPS}, {referred} referred to a person",
+    )
     if incomplete := sum(one.left_out > 0 for one in answers):
-        say(f"Warning: {incomplete} of them have inputs that could not be predicted: they are referred.")
+        say(
+            console,
+            f"Warning: {incomplete} of them have inputs that could not be predicted: they are referred.",
+        )
     if small := sum(one.images < how.least_size for one in answers):
         say(
+            console,
             f"Warning: {small} of them have fewer than {how.least_size} inputs, which nearly all held-out "
-            "groups have: what is guaranteed is not of these, and they are referred."
+            "groups have: what is guaranteed is not of these, and they are referred.",
         )
     mean = float(np.mean([one.images for one in answers]))
     if how.usual_size is not None and not 0.5 <= mean / how.usual_size <= 2.0:
         say(
+            console,
             f"Warning: a group has {mean:.1f} inputs on average, and a held-out one had "
-            f"{how.usual_size:.1f}: what was found on these may not hold here."
+            f"{how.usual_size:.1f}: what was found on these may not hold here.",
         )
     return answers
 
@@ -287,13 +293,12 @@ def groups_of(files: Sequence[Path], group_by: str, console: Any) -> dict[str, s
     if group_by == FOLDER_GROUPS:
         folders = {file.parent for file in files}
         for folder in sorted(folders & {other.parent for other in folders}):
-            console.print(
+            say(
+                console,
                 f"Warning: images that lie in {folder} itself, beside folders of groups, count as one group.",
-                markup=False,
-                soft_wrap=True,
             )
         if len(folders) == 1:
-            console.print("Warning: all inputs lie in one folder, and are one group.", markup=False)
+            say(console, "Warning: all inputs lie in one folder, and are one group.")
         return {printable(str(file)): printable(str(file.parent)) for file in files}
     path, named = Path(group_by), [printable(str(file)) for file in files]
     names = FileNames(named)
@@ -315,10 +320,9 @@ def groups_of(files: Sequence[Path], group_by: str, console: Any) -> dict[str, s
             "row for each, named as in predictions.csv or by the end of its path."
         )
     if unknown:
-        console.print(
+        say(
+            console,
             f"Warning: {len(unknown)} rows of {path} name no input, first {unknown[0]}: their groups are "
             "answered without them.",
-            markup=False,
-            soft_wrap=True,
         )
     return found

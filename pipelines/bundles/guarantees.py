@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from data_prep.errors import InputError
+from pipelines.command.console import say
 from pipelines.command.referral import ReferralSettings
 from pipelines.scores.guarantee_sizes import TABLE_ERRORS, units_needed
 
@@ -126,10 +127,10 @@ def with_guarantee(
             "--refer-above."
         )
     guaranteed, limit = record.threshold(max_error)
-    console.print(
+    say(
+        console,
         f"Referred above an entropy of {limit:.6g} nats: of all {part}{judged} below that at most "
         f"{guaranteed:.4g} are wrong, with {record.confidence:.0%} confidence, if they are like the "
         f"{record.units} {record.noun} that this was found with",
-        markup=False,
     )
     return settings.model_copy(update={"refer_above": limit})

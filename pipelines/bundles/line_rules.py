@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from data_prep.errors import InputError
 from gpmodels.statistics.conformal import groups_needed
 from pipelines.bundles.guarantees import GuaranteeRecord, with_guarantee
 from pipelines.bundles.metadata import Metadata
+from pipelines.command.console import say
 from pipelines.command.referral import FamiliaritySettings, ReferralSettings
 from pipelines.scores.class_guarantees import JointGuarantee, Limit, ReferralRule, joint_guarantee
 from pipelines.scores.costs import CostTable, given_costs
@@ -87,15 +89,13 @@ def rules_for(
     Raises:
         InputError: The bundle cannot guarantee it, or its classes are others.
     """
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
+    tell = partial(say, console)
 
     if not isinstance(settings, ReferralSettings):  # of numbers, which the application refers
         return settings, LineRules(metadata.least_familiarity, settings.keep_unfamiliar)
     limits, refer = asked_limits(settings, metadata.class_names), settings.refer
     coverage: float | None = getattr(settings, "coverage", None)
-    given = given_costs(settings, metadata.class_names, say)
+    given = given_costs(settings, metadata.class_names, tell)
     rules = LineRules(
         least_familiarity=metadata.least_familiarity,
         keep_unfamiliar=settings.keep_unfamiliar,
@@ -103,7 +103,7 @@ def rules_for(
         is_guaranteed=bool(limits),
     )
     if limits and rules.costs is not None:
-        rules = _with_guaranteed_costs(rules, limits, is_asked=given is not None, say=say)
+        rules = _with_guaranteed_costs(rules, limits, is_asked=given is not None, tell=tell)
     if [limit.kind for limit in limits] == ["error"]:
         settings = with_guarantee(
             settings, metadata.guarantee, bundle=bundle, judged=judged, console=console, part=part
@@ -115,7 +115,7 @@ def rules_for(
     if record is None or record.judged != judged:
         raise InputError(f"{bundle} holds no predictions of held-out {judged}, which are referred here.")
     if refer is not None:
-        settings = _with_share(settings, refer, held_out, record, say)
+        settings = _with_share(settings, refer, held_out, record, tell)
     if not limits and coverage is None:
         return settings, rules
     if not held_out.has_classes:
@@ -126,13 +126,13 @@ def rules_for(
         )
     return settings, replace(
         rules,
-        referral=_rule(held_out, limits, metadata, record, say) if limits else None,
-        sets=None if coverage is None else _sets(held_out, coverage, metadata, record, say),
+        referral=_rule(held_out, limits, metadata, record, tell) if limits else None,
+        sets=None if coverage is None else _sets(held_out, coverage, metadata, record, tell),
     )
 
 
 def _with_guaranteed_costs(
-    rules: LineRules, limits: Sequence[Limit], *, is_asked: bool, say: Any
+    rules: LineRules, limits: Sequence[Limit], *, is_asked: bool, tell: Any
 ) -> LineRules:
     """Return the rules with costs that leave the guarantees true.
 
@@ -140,19 +140,19 @@ def _with_guaranteed_costs(
     may rise, so that costs have no say there.
     """
     if all(limit.kind == "missed" for limit in limits):
-        say("Guarantees are of the column label: where costs decide for another class, it is referred")
+        tell("Guarantees are of the column label: where costs decide for another class, it is referred")
         return rules
     if is_asked:
         raise InputError(
             "--costs refer more than a guarantee does, and of the rest a larger share may be wrong than was "
             "guaranteed. Pass --costs alone, or with --max-error CLASS=SHARE, which they leave true."
         )
-    say("The costs of the bundle are left out: what they refer would change the share that is guaranteed")
+    tell("The costs of the bundle are left out: what they refer would change the share that is guaranteed")
     return replace(rules, costs=None)
 
 
 def _with_share(
-    settings: Settings, share: float, held_out: HeldOut, record: GuaranteeRecord, say: Any
+    settings: Settings, share: float, held_out: HeldOut, record: GuaranteeRecord, tell: Any
 ) -> Settings:
     """Return the settings with the entropy above which this share of the held-out examples lies."""
     if held_out.num_units * share < 1:
@@ -162,7 +162,7 @@ def _with_share(
             "selection_fraction, or pass --refer-above."
         )
     limit, referred = held_out.quantile(share)
-    say(
+    tell(
         f"Referred above an entropy of {limit:.6g} nats, as are {referred:.1%} of the {record.units} "
         f"held-out {record.noun}"
     )
@@ -190,7 +190,7 @@ def asked_limits(settings: ReferralSettings, class_names: Sequence[str]) -> list
 
 
 def _rule(
-    held_out: HeldOut, limits: Sequence[Limit], metadata: Metadata, record: GuaranteeRecord, say: Any
+    held_out: HeldOut, limits: Sequence[Limit], metadata: Metadata, record: GuaranteeRecord, tell: Any
 ) -> ReferralRule:
     found = joint_guarantee(held_out, limits, noun=record.noun, confidence=record.confidence)
     if found.refused:
@@ -204,7 +204,7 @@ def _rule(
         )
     texts = [limit_text(limit, metadata.class_names) for limit in limits]
     kept = found.rule.keeps(held_out.predicted, held_out.probability, held_out.uncertainty)
-    say(
+    tell(
         f"Referred so that {'; '.join(texts)}; with {format_share(record.confidence)} confidence"
         f"{' for all together' if len(limits) > 1 else ''}, if they are like the {record.units} held-out "
         f"{record.noun}, of which {format_share(float(kept.mean()))} would be kept.{_together(found)}"
@@ -243,7 +243,7 @@ def _together(found: JointGuarantee) -> str:
 
 
 def _sets(
-    held_out: HeldOut, coverage: float, metadata: Metadata, record: GuaranteeRecord, say: Any
+    held_out: HeldOut, coverage: float, metadata: Metadata, record: GuaranteeRecord, tell: Any
 ) -> PredictionSets:
     sets = prediction_sets(held_out, coverage)
     own = [name for name, is_own in zip(metadata.class_names, sets.own, strict=True) if is_own]
@@ -255,5 +255,5 @@ def _sets(
     if not np.isfinite(sets.largest).all():
         needed = groups_needed(coverage)
         text += f". Every class is in every set: there are fewer than {needed} held-out {record.noun}"
-    say(text)
+    tell(text)
     return sets

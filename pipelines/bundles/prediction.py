@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
@@ -27,6 +27,7 @@ from pipelines.bundles.prediction_run import PredictionRun, Record, source_sha25
 from pipelines.bundles.runtimes import INT8, Signature, checked_metadata, litert_file, load_litert
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError, no_numbers, require_file
+from pipelines.command.console import say
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
 
 SKIPPED = "skipped.csv"
@@ -152,19 +153,16 @@ def _write_each(
     return None
 
 
-def predict_sources(  # noqa: PLR0913 - as `predict_files`
+def predict_sources(
     line_class: type[Line],
     predict: Callable[[Source], Iterable[Line]],
     sources: Sequence[Source],
     out: Path,
     console: Console,
     *,
-    class_names: Sequence[str] = (),
-    rules: LineRules = NO_RULES,
     left_out: list[Skipped] | None = None,
     run: PredictionRun | None = None,
-    remote: Remote | None = None,
-    write_more: Callable[[Sequence[Line]], None] = lambda _: None,
+    **options: Any,
 ) -> list[Line]:
     """Predict every source, show the last one's name on the console; arguments as `predict_files`.
 
@@ -173,21 +171,11 @@ def predict_sources(  # noqa: PLR0913 - as `predict_files`
     """
     with console.status(f"Predicting {len(sources)} files") as status:
 
-        def say(line: Line) -> None:
+        def show(line: Line) -> None:
             status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
 
         lines = predict_files(
-            line_class,
-            predict,
-            sources,
-            out,
-            class_names=class_names,
-            rules=rules,
-            on_done=say,
-            left_out=left_out,
-            run=run,
-            remote=remote,
-            write_more=write_more,
+            line_class, predict, sources, out, on_done=show, left_out=left_out, run=run, **options
         )
     kept = 0 if run is None else sum(len(record.lines) for record in run.kept.values())
     summarise_predictions(lines, out, console, left_out or (), kept=kept)
@@ -223,7 +211,7 @@ def open_bundle(
         said, loss = f"LiteRT runs {file.name} of the bundle.", metadata.int8_loss
         if file.name == INT8:
             said += f" {'What it costs is not known.' if loss is None else loss.sentence}"
-        console.print(said, markup=False, soft_wrap=True)
+        say(console, said)
     return load_litert(file, metadata, threads), metadata
 
 
@@ -357,23 +345,21 @@ def summarise_predictions(
     referred = sum(bool(line.referred) for line in good)
     written = "predictions written to" if kept == 0 else "predictions in"
     before = "" if kept == 0 else f"{kept} kept from before and {len(good) - kept} new, "
-    console.print(
-        f"{len(good)} {written} {out}, {before}{seconds:.2f} s each, {referred} referred to a person",
-        markup=False,
+    say(
+        console, f"{len(good)} {written} {out}, {before}{seconds:.2f} s each, {referred} referred to a person"
     )
     if unfamiliar := sum(bool(line.unfamiliar) for line in good):
-        console.print(
+        say(
+            console,
             f"Warning: {unfamiliar} of {len(good)} are unfamiliar, unlike what the training held out: the "
             f"model knows little of them; the column unfamiliar of {PREDICTIONS} names each.",
-            markup=False,
-            soft_wrap=True,
         )
     if decided := decided_sentence(lines):
-        console.print(decided, markup=False)
+        say(console, decided)
     for line in lines:
         if line.status != "ok":
-            console.print(f"Left out: {line.status}", markup=False)
+            say(console, f"Left out: {line.status}")
     for entry in left_out[:10]:
-        console.print(f"Left out: {printable(entry.reason)}", markup=False)
+        say(console, f"Left out: {printable(entry.reason)}")
     if len(left_out) > 10:
-        console.print(f"... and {len(left_out) - 10} more; see {out / SKIPPED}", markup=False)
+        say(console, f"... and {len(left_out) - 10} more; see {out / SKIPPED}")

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 from data_prep.files.json_files import parse_json, read_json
 from data_prep.prepared.manifest import file_sha256
 from pipelines.bundles.sources import Source
@@ -125,10 +125,8 @@ class PredictionRun:
         """Write `predict_run.json`, and the records that are kept."""
         self._is_started = True
         self.out.mkdir(parents=True, exist_ok=True)
-        with atomic_file(self.out / RECORDS) as temporary:
-            temporary.write_text("".join(map(_text, self.kept.values())), encoding="utf-8")
-        with atomic_file(self.out / PREDICT_RUN) as temporary:
-            temporary.write_text(json.dumps(self.header, indent=2) + "\n", encoding="utf-8")
+        write_text(self.out / RECORDS, "".join(map(_text, self.kept.values())))
+        write_text(self.out / PREDICT_RUN, json.dumps(self.header, indent=2) + "\n")
 
     def add(self, record: Record) -> None:
         """Remember a file that is done, unless a part of it could not be predicted."""

@@ -1,13 +1,26 @@
-"""`preprocessing.json` of a bundle that takes views of features: how `predict` computes them."""
+"""How `predict` makes what a bundle takes: images of its size, or views of features; no TensorFlow here."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data_prep.errors import InputError
+from data_prep.files.fitting import Fit
+from data_prep.files.image_settings import KEPT_DESCRIPTION, ImageKinds, KeptLevels
+
+
+class ImagePreprocessing(BaseModel):
+    """How images became those of the training; a bundle carries it, and `predict` follows it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fit: Fit = Field(description='"crop" for the middle part, "pad" for the whole image with borders.')
+    levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
+    kinds: ImageKinds = Field(default=(), exclude=True, description="Runs and bundles have them now.")
+
 
 PREPROCESSING = "preprocessing.json"
 

@@ -21,6 +21,7 @@ from data_prep.files.image_settings import ImageKinds, KeptLevels
 from data_prep.files.kinds import unlike_kinds
 from data_prep.files.unusable import why_not_read
 from data_prep.files.videos import VIDEO_SUFFIXES
+from pipelines.command.console import say
 from pipelines.command.folders import PREDICTIONS
 
 LONGEST_STEM = 235
@@ -134,11 +135,10 @@ def print_unsearched(
         if filled:
             named = " ".join(shlex.quote(str(path)) for path in filled[:_MOST_NAMED])
             more = " and others" if len(filled) > _MOST_NAMED else ""
-            console.print(
+            say(
+                console,
                 f"Note: folders inside {folder} are not searched, and some have files to predict. To predict "
                 f"these, pass them too: --input {named}{more}",
-                markup=False,
-                soft_wrap=True,
             )
 
 
@@ -159,7 +159,7 @@ def print_outside_levels(
     """
     files = [source.path for source in sources if not source.is_video]
     for warning in outside_levels(files, levels, only_wide=only_wide):
-        console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
+        say(console, f"Warning: {warning}")
 
 
 def print_unlike_kinds(sources: Sequence[Source], kinds: ImageKinds, console: Console) -> None:
@@ -171,7 +171,7 @@ def print_unlike_kinds(sources: Sequence[Source], kinds: ImageKinds, console: Co
         console: Where it is said.
     """
     for warning in unlike_kinds([source.path for source in sources], kinds):
-        console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
+        say(console, f"Warning: {warning}")
 
 
 def _filled_folders(folder: Path, suffixes: Collection[str], passed_over: Collection[Path]) -> list[Path]:

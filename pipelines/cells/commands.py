@@ -13,6 +13,7 @@ from pipelines.cells.settings import (
     PredictSettings,
     TrainSettings,
 )
+from pipelines.command.console import say
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
 
@@ -43,7 +44,7 @@ def prepare(
     )
     facts = describe_classes(result, manifest.examples)
     print_prepared(written, facts, result.skipped, out, call.console)
-    call.console.print(manifest.describe_reachable(), markup=False)
+    say(call.console, manifest.describe_reachable())
     return manifest
 
 

@@ -43,6 +43,7 @@ from pipelines.bundles.step import FinishedPrediction, PredictStep
 from pipelines.bundles.unreadable import reading
 from pipelines.cells.events import FoundEvent, distinct_events, event_label
 from pipelines.cells.settings import APPLICATION, PredictSettings
+from pipelines.command.console import say
 from pipelines.scores.pictures import CLASS_COLOURS, REFERRED_COLOUR, Picture, write_label
 
 EVENTS = "events.csv"
@@ -291,16 +292,15 @@ def _finish(done: FinishedPrediction[CellsPredictor, CellsPrediction]) -> None:
     """Say how many events were found."""
     found = sum(line.events or 0 for line in done.lines)
     referred = sum(line.referred_events or 0 for line in done.lines)
-    done.console.print(
+    say(
+        done.console,
         f"{found} events found, {referred} of them referred to a person, listed in {done.out / EVENTS}",
-        markup=False,
     )
     if unfamiliar := sum(bool(row.get("unfamiliar")) for line in done.lines for row in line.rows):
-        done.console.print(
+        say(
+            done.console,
             f"Warning: {unfamiliar} of {found} events are unfamiliar, unlike what the training held out: the "
             f"model knows little of them; the column unfamiliar of {EVENTS} names each.",
-            markup=False,
-            soft_wrap=True,
         )
 
 

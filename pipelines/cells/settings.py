@@ -4,8 +4,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
 
-from pipelines.command.costs import COSTS_OPTION, CostSettings
-from pipelines.command.referral import REFERRAL_OPTIONS, LabelReferralSettings
+from pipelines.command.referral import COSTS_OPTION, REFERRAL_OPTIONS, CostSettings, LabelReferralSettings
 from pipelines.labelled.settings import SVMName, ViewsRun, ViewsTrainSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
@@ -80,11 +79,6 @@ class PredictSettings(CostSettings, LabelReferralSettings):
     )
     window: int = Field(
         default=1, ge=0, description="Largest number of frames between two candidates of one event."
-    )
-    refer_above: float | None = Field(
-        default=None,
-        ge=0,
-        description="Refer an event to a person above this entropy (nats); null refers none.",
     )
     first_frame: int = Field(
         default=0, ge=0, description="Number that the table of events gives a sequence's first frame."

@@ -14,7 +14,6 @@ from data_prep.errors import InputError
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import fit_image
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.line_rules import NO_RULES, LineRules
 from pipelines.bundles.metadata import Metadata, load_metadata
 from pipelines.bundles.prediction import bundle_preprocessing
@@ -25,6 +24,7 @@ from pipelines.bundles.prediction_lines import (
     printable,
     probability_column,
 )
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.runtime_settings import RuntimeSettings
 from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source, print_outside_levels
@@ -32,6 +32,7 @@ from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import reading, run_signature
 from pipelines.classify.prediction import CLASSIFY_PREDICTION
 from pipelines.classify.settings import SEVERAL_LABELS, PredictSettings
+from pipelines.command.console import say
 from pipelines.command.referral import FamiliaritySettings
 from pipelines.scores.costs import REFER, CostTable, given_label_costs
 from pipelines.scores.definitions import format_share
@@ -198,11 +199,11 @@ def _finish(done: FinishedPrediction[LabelPredictor, LabelPrediction]) -> None:
     """Say which images have other levels than the training's, and what is guaranteed."""
     print_outside_levels(done.sources, done.predictor.images.levels, done.console)
     for text in done.predictor.said:
-        done.console.print(text, markup=False, soft_wrap=True)
+        say(done.console, text)
     for name in done.predictor.costs:
         counts = Counter(line.decision[name] for line in done.lines if line.decision)
         listed = ", ".join(f"{number} {answer}" for answer, number in counts.most_common())
-        done.console.print(f"Decided by the costs of {name}: {listed}", markup=False, soft_wrap=True)
+        say(done.console, f"Decided by the costs of {name}: {listed}")
 
 
 LABEL_PREDICTION = PredictStep(
@@ -235,10 +236,10 @@ def predict_classes_or_labels(settings: PredictSettings, *, model: Path, **optio
             "--costs refer more than a guarantee does, and of the rest a larger share may be wrong than was "
             "guaranteed. Pass --costs or --max-error."
         )
-    say = partial(console.print, markup=False, soft_wrap=True)
-    costs = given_label_costs(settings, metadata.class_names, say) or metadata.label_costs
+    tell = partial(say, console)
+    costs = given_label_costs(settings, metadata.class_names, tell) or metadata.label_costs
     if shares and costs:
-        say("The costs of the bundle are left out beside what is guaranteed")
+        tell("The costs of the bundle are left out beside what is guaranteed")
     own = LabelPredictSettings(
         keep_unfamiliar=settings.keep_unfamiliar,
         runtime=settings.runtime,

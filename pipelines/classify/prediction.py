@@ -17,15 +17,16 @@ from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import Fit, fit_image, mostly_cut_off
 from data_prep.files.images import write_picture
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import ClassPredictionLine, class_fields, printable
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import reading, run_signature
 from pipelines.classify.settings import APPLICATION, PredictSettings
+from pipelines.command.console import say
 from pipelines.scores.pictures import REFERRED_COLOUR, Picture, letters
 
 SHEET_NAME = "contact_sheet.png"
@@ -234,9 +235,9 @@ def _finish(done: FinishedPrediction[ImagePredictor, ImagePrediction]) -> None:
     print_outside_levels(done.sources, images.levels, done.console)
     extents = {line.file: (line.height, line.width) for line in done.lines if line.height and line.width}
     for warning in mostly_cut_off(extents, done.predictor.size, images.fit):
-        done.console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
+        say(done.console, f"Warning: {warning}")
     if sheet := contact_sheet(done.predictor, done.sources, done.lines).write(done.out):
-        done.console.print(f"The least certain images: {sheet}", markup=False, soft_wrap=True)
+        say(done.console, f"The least certain images: {sheet}")
 
 
 CLASSIFY_PREDICTION = PredictStep(

@@ -4,8 +4,8 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from data_prep.labelled.augmentation_settings import LabelledAugmentation
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
+from data_prep.labelled.image_settings import LabelledAugmentation
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.runtime_settings import RuntimeSettings
 from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
@@ -80,11 +80,6 @@ class PredictSettings(RuntimeSettings, GroupReferralSettings):
         **GROUP_REFERRAL_OPTIONS,
     }
 
-    refer_above: float | None = Field(
-        default=None,
-        ge=0,
-        description="Refer an image to a person above this entropy (nats); null refers none.",
-    )
     sheet_images: int = Field(
         default=48,
         ge=0,

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 from data_prep.files.yaml_text import format_yaml, parse_yaml, yaml_problem
 
 LOGGER = logging.getLogger(__name__)
@@ -154,8 +154,7 @@ def dump_settings(settings: BaseModel, path: Path) -> None:
     Raises:
         InputError: The file cannot be written.
     """
-    with atomic_file(path) as temporary:
-        temporary.write_text(format_yaml(settings.model_dump(mode="json")), encoding="utf-8")
+    write_text(path, format_yaml(settings.model_dump(mode="json")))
 
 
 def describe_settings(cls: type[BaseModel]) -> list[SettingDescription]:

@@ -100,6 +100,11 @@ def exit_codes(stopped: Callable[[], str]) -> Iterator[None]:
         raise typer.Exit(FAILED) from error
 
 
+def say(console: Console, text: str) -> None:
+    """Write plain text on a console: brackets are no markup, and a path is not broken, to be copied."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
 def show_error(message: str) -> None:
     """Write a message to standard error."""
     typer.echo(f"Error: {message}", err=True)
@@ -128,9 +133,7 @@ def show_settings(console: Console, command: str, cls: type[BaseModel]) -> None:
     for row in describe_settings(cls):
         table.add_row(*(escape(text) for text in (row.key, row.type, row.default, row.description)))
     console.print(table)
-    console.print(
-        "Give them as --set KEY=VALUE, or as lines KEY: VALUE in a file for --config.", markup=False
-    )
+    say(console, "Give them as --set KEY=VALUE, or as lines KEY: VALUE in a file for --config.")
 
 
 @contextmanager

@@ -2,11 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, model_validator
 
-from pipelines.command.costs import COSTS_OPTION, CostSettings
+COSTS_OPTION: Final = (
+    "FILE.csv",
+    "What each decision costs: a row for each class, a column for each decision; or a row for each label.",
+)
+"""Option `--costs` of evaluate, export and predict steps."""
+
+
+class CostSettings(BaseModel):
+    """What the steps have alike that decide by costs."""
+
+    costs: Path | None = Field(
+        default=None,
+        description="Table of what decisions cost, in any unit: a row for each true class, named in the "
+        "first column, a column for each class that may be decided, and perhaps one called refer. Of "
+        "several labels: a row for each, with the columns label, missed, false_alarm and perhaps refer. The "
+        "decision with the least expected cost is taken. null: `predict` takes the costs of the bundle, if "
+        "it has any.",
+    )
+
 
 GUARANTEED_THRESHOLD = 0.5
 """Probability above which an evaluation takes something for an event or a lane; guarantees are of that."""
@@ -128,7 +147,14 @@ class FamiliaritySettings(BaseModel):
 
 
 class ReferralSettings(FamiliaritySettings):
-    """What all predict steps have alike; each adds `refer_above` with what it refers."""
+    """What all predict steps have alike that tell classes."""
+
+    refer_above: float | None = Field(
+        default=None,
+        ge=0,
+        description="Refer to a person what is predicted with an entropy above this (nats; of a map the mean "
+        "over its pixels); null refers none for that.",
+    )
 
     max_error: Limits = Field(
         default=(),

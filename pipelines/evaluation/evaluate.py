@@ -245,14 +245,14 @@ def write_evaluation(job: Job[Any, Any, Any], evaluation: Evaluation, gallery: G
     write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete
     job.console.print(results_table(evaluation))
     for warning in evaluation.all_warnings:
-        job.say(f"Warning: {warning}", soft_wrap=True)
+        job.say(f"Warning: {warning}")
     for sentence in (*unfamiliar_sentences(evaluation.unfamiliar), *shift_sentences(evaluation.shifted)):
-        job.say(sentence, soft_wrap=True)
+        job.say(sentence)
     if evaluation.choice:
-        job.say(evaluation.choice, soft_wrap=True)
+        job.say(evaluation.choice)
     for sentence in (*cost_sentences(evaluation), *guarantee_sentences(evaluation)):
-        job.say(sentence, soft_wrap=True)
-    job.say(f"Report: {out / REPORT}; every number: {out / METRICS}", soft_wrap=True)
+        job.say(sentence)
+    job.say(f"Report: {out / REPORT}; every number: {out / METRICS}")
 
 
 def chosen_title(predictors: Sequence[Predictor], head: str) -> str:

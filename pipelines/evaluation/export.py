@@ -136,7 +136,7 @@ def export(
     run, parts = job.run, job.application.deployment
     head = settings.head or (run.heads[-1] if run.choice is None else run.choice.head)
     for warning in unfinished_warnings(job):
-        job.say(f"Warning: {warning}", soft_wrap=True)
+        job.say(f"Warning: {warning}")
     if head not in run.heads:
         raise InputError(
             f"{job.folder} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."
@@ -202,14 +202,12 @@ def export(
             f"The bundle calls nothing unfamiliar: its familiarity is of {deployed.familiarity.num_groups} "
             f"groups, and it takes at least {round(1 / UNFAMILIAR_BELOW)}. Train with more data, or, where "
             "the network is trained, with a larger selection_fraction.",
-            soft_wrap=True,
         )
     check = f"gpimaging verify {shlex.quote(str(out))}"
     if run.choice is not None:
-        job.say(run.choice.sentence(), soft_wrap=True)
+        job.say(run.choice.sentence())
     job.say(
         f"The {head} head{_why(job, head, settings)} is written as a bundle to {out}. Check it with: {check}",
-        soft_wrap=True,
     )
 
 
@@ -227,7 +225,7 @@ def _quantisation(
 def _print_loss(job: Job[Any, Any, Any], bundle: Path) -> None:
     """Say what a network in int8 predicts worse than the bundle."""
     if (loss := load_metadata(bundle).int8_loss) is not None:
-        job.say(loss.sentence, soft_wrap=True)
+        job.say(loss.sentence)
 
 
 def _int8(images: QuantisationImages, server: Server) -> Portable:
@@ -271,7 +269,6 @@ def _print_lacking(
         job.say(
             f"Warning: the run keeps no {what}: the bundle has none. Continue the training with --resume, "
             "which computes it, and export again.",
-            soft_wrap=True,
         )
 
 
@@ -292,12 +289,11 @@ def _print_guarantee(
         remedy = "Continue the training with --resume, which computes them, and export again."
         if not settings.tempered:
             remedy = "A run keeps those of heads with temperatures; --metrics brings others of an evaluation."
-        job.say(f"The bundle holds no guarantees for --max-error: {why} {remedy}", soft_wrap=True)
+        job.say(f"The bundle holds no guarantees for --max-error: {why} {remedy}")
     elif not guarantee.thresholds:
         job.say(
             "The bundle can guarantee nothing for --max-error: no error could be guaranteed by the "
             f"{guarantee.units} {guarantee.noun} of the selection part that are referred or kept.",
-            soft_wrap=True,
         )
 
 

@@ -98,10 +98,10 @@ def read_unfamiliar(job: Job[Any, Any, Any], folder: Path, learned: frozenset[st
             with reading():
                 image = read(source.path, job.run)
         except UnreadableSourceError as error:
-            job.say(f"Left out: {error}", soft_wrap=True)
+            job.say(f"Left out: {error}")
             continue
         if not image.size:
-            job.say(f"Left out: {source.path}: shows nothing to predict", soft_wrap=True)
+            job.say(f"Left out: {source.path}: shows nothing to predict")
             continue
         images[source.path.name] = image
         if not learned.isdisjoint(input_digests([image] if image.ndim == 3 else image)):

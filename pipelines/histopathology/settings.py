@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 
 from data_prep.histopathology.settings import PatchSettings
-from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from data_prep.labelled.image_settings import LabelledAugmentation
 from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, GroupReferralSettings
 from pipelines.labelled.settings import SOURCE_OPTION, ViewsRun, ViewsTrainSettings
 from pipelines.runs import settings as head_settings
@@ -100,11 +100,6 @@ class PredictSettings(GroupReferralSettings):
         **GROUP_REFERRAL_OPTIONS,
     }
 
-    refer_above: float | None = Field(
-        default=None,
-        ge=0,
-        description="Refer an image to a pathologist above this entropy (nats); null refers none.",
-    )
     patches_at_once: int = Field(
         default=64, ge=1, description="Patches that the model takes at a time; fewer need less memory."
     )

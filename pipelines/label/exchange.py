@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, TypeAdapter
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.atomic import atomic_file, atomic_folder
+from data_prep.files.atomic import atomic_folder, write_text
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.json_files import read_json
 from data_prep.files.name_ends import values_by_name
@@ -138,8 +138,7 @@ def write_label_studio(path: Path, images: Sequence[ExportedImage], classes: Seq
             result, score = [_choice(classes[place])], round(float(probability[place]), 4)
             task["predictions"] = [{"model_version": "gpimaging", "score": score, "result": result}]
         tasks.append(task)
-    with atomic_file(path) as temporary:
-        temporary.write_text(json.dumps(tasks, indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(tasks, indent=1) + "\n")
 
 
 def _choice(class_name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import MISSING_LABELS
+from data_prep.files.class_folders import MISSING_LABELS, first_reasons
 from data_prep.files.depth import find_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.image_folders import list_image_files
@@ -92,10 +92,9 @@ def find_pool(folder: Path, settings: LabelSettings, *, table: Path | None = Non
         found, skipped = _of_table(folder, table)
     found = list(_storable(found, skipped))
     if not found:
-        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{table or folder}: has no image that can be used. Expected files with a suffix of "
-            f"{', '.join(sorted(IMAGE_SUFFIXES))}. Check the path.{reasons}"
+            f"{', '.join(sorted(IMAGE_SUFFIXES))}. Check the path.{first_reasons(skipped)}"
         )
     grouped, distance = _grouped(found, settings)
     levels = find_levels([image.path for image in grouped], settings.levels).range

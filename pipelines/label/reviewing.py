@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, ValidationError
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 from data_prep.files.json_files import read_json
 from data_prep.files.name_ends import values_by_name
 from data_prep.files.tables import read_table, table_header, table_number
@@ -94,8 +94,7 @@ def keep_what_pictures_show(out: Path, shown: Mapping[str, Sequence[Any]]) -> No
             "images was moved, remove this file instead."
         )
     out.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as temporary:
-        temporary.write_text(json.dumps({**former, **shown}, indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps({**former, **shown}, indent=1) + "\n")
 
 
 def predicted_classes(predictions: Path, table: str = PREDICTIONS) -> tuple[str, ...]:

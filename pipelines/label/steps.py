@@ -21,7 +21,7 @@ from data_prep.files.tables import read_table
 from data_prep.prepared.manifest import application_of
 from data_prep.prepared.preparing import write_skipped
 from pipelines.command.config import CONFIG_NAME, dump_settings, load_settings
-from pipelines.command.console import show_table
+from pipelines.command.console import say, show_table
 from pipelines.command.folders import PREDICTIONS
 from pipelines.label.answers import LABELS, REVIEW, Answers
 from pipelines.label.candidates import is_of_cells, prepared_candidates, referred_events
@@ -181,11 +181,7 @@ def label_pool(
         token = secrets.token_urlsafe(16)
         address = f"http://{HOST}:{port}/{token}/"
         left_out = f"; {len(pool.skipped)} files cannot be used (skipped.csv)" if pool.skipped else ""
-        console.print(
-            f"{len(pool.images)} images{left_out}. Label them at {address} (Ctrl-C ends).",
-            markup=False,
-            soft_wrap=True,
-        )
+        say(console, f"{len(pool.images)} images{left_out}. Label them at {address} (Ctrl-C ends).")
         if is_browser_opened:
             threading.Timer(1.0, webbrowser.open, [address]).start()
         _serve(make_server(session, token=token, port=port, who=_user()), listening)
@@ -234,7 +230,7 @@ def export_labels(pool: Pool, settings: LabelSettings, out: Path, target: Path, 
             write_label_studio(target, session.labelled_images(), session.classes)
         else:
             write_class_folders(target, session.labelled_images())
-    console.print(f"{target} written.", markup=False, soft_wrap=True)
+    say(console, f"{target} written.")
 
 
 def require_server() -> None:
@@ -316,7 +312,7 @@ def _show_next(pool: Pool, out: Path, console: Console) -> None:
     if pool.write_annotations is not None:
         labels = pool.write_annotations()
     elif len(counts) < 2:
-        console.print("A model needs labels of two classes. The same command goes on.", markup=False)
+        say(console, "A model needs labels of two classes. The same command goes on.")
         return
     prepared, run = out / "prepared", out / "run"
     prepare = pool.prepare or ("classify", "prepare", "--images", pool.folder, "--table")
@@ -325,7 +321,7 @@ def _show_next(pool: Pool, out: Path, console: Console) -> None:
         (*prepare, labels, "--out", prepared),
         (prepare[0], "train", "--data", prepared, "--out", run, *network),
     )
-    console.print("The same command goes on. A model is trained from these labels with:", markup=False)
+    say(console, "The same command goes on. A model is trained from these labels with:")
     for command in commands:
         text = shlex.join(["gpimaging", *map(str, command)])
-        console.print(f"  {text}", markup=False, soft_wrap=True)
+        say(console, f"  {text}")

@@ -47,10 +47,11 @@ RunKind = TypeVar("RunKind", bound=LabelledRun)
 # What is learned from
 
 
-def training_batches(
-    data: LabelledData[Any], names: Sequence[str], settings: ExampleTrainSettings, epoch: int
-) -> tf.data.Dataset:
-    """Return batches of input and label of every training example, for an epoch from 0."""
+def training_batches(data: Any, names: Sequence[str], settings: Any, epoch: int) -> tf.data.Dataset:
+    """Return batches of input and label of every training example, for an epoch from 0.
+
+    The data have `LabelledData.dataset`, or one like it, and the settings are those of any train step.
+    """
     return data.dataset(
         names,
         batch_size=settings.batch_size,
@@ -80,13 +81,8 @@ def weigh(
     return batches.map(lambda image, label: (image, label, tf.gather(weights, label)))
 
 
-def plain_batches(
-    data: LabelledData[Any],
-    names: Sequence[str],
-    settings: ExampleTrainSettings,
-    shuffle: bool,
-) -> tf.data.Dataset:
-    """Return one pass over the examples, unweighted and without augmentation."""
+def plain_batches(data: Any, names: Sequence[str], settings: Any, shuffle: bool) -> tf.data.Dataset:
+    """Return one pass over the examples, unweighted and without augmentation; see `training_batches`."""
     return data.dataset(names, batch_size=settings.batch_size, seed=settings.seed, shuffle=shuffle)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from data_prep.errors import InputError
 from data_prep.labelled.image_settings import ImagePrepareSettings
 from data_prep.splits.divide import Splits
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.serving import levels_in_words
 from pipelines.labelled.classes import noise_of_size
 from pipelines.labelled.data import PreparedImages

@@ -9,7 +9,7 @@ import keras
 
 from data_prep.prepared.manifest import LabelledManifest
 from data_prep.splits.divide import Splits
-from gpmodels.networks.densenet import densenet
+from gpmodels.networks.densenet import DenseNet
 from gpmodels.networks.sonar_features import sonar_features
 from pipelines.labelled.classes import (
     labelled_inputs,
@@ -35,7 +35,7 @@ FIXED_GP_SETTINGS = ("likelihood",)
 def image_network(settings: ImageTrainSettings, run: LabelledRun) -> keras.Model:
     """Return the untrained feature extractor that the settings name."""
     if settings.network == "DenseNet-40":
-        return densenet(batch_norm_momentum=run.batch_norm_momentum)
+        return DenseNet(batch_norm_momentum=run.batch_norm_momentum)
     return sonar_features(settings.network, batch_norm_momentum=run.batch_norm_momentum)
 
 

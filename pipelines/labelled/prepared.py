@@ -11,6 +11,7 @@ from data_prep.classify.manifest import MultilabelManifest, VoteManifest
 from data_prep.errors import Skipped
 from data_prep.labelled.preparing import PrepareResult
 from data_prep.prepared.manifest import LabelledExample
+from pipelines.command.console import say
 
 
 def print_prepared(
@@ -28,7 +29,7 @@ def print_prepared(
     lines = [f"{written} written to {out}", *facts, *(f"Left out: {entry.reason}" for entry in skipped[:10])]
     if len(skipped) > 10:
         lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
-    console.print("\n".join(lines), markup=False)
+    say(console, "\n".join(lines))
 
 
 def describe_labels(manifest: MultilabelManifest) -> list[str]:

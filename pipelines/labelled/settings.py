@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AliasChoices, BaseModel, Field, field_validator
 
-from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from data_prep.labelled.image_settings import LabelledAugmentation
 from pipelines.bundles.preprocessing import ViewPreprocessing
 from pipelines.command.config import Choices
 from pipelines.runs.settings import HeadName, HeadRun, HeadTrainSettings

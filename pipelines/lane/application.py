@@ -27,7 +27,13 @@ from gpmodels.networks.trunk_decoder import TrunkDecoder
 from gpmodels.networks.trunks import LITE
 from pipelines.bundles.metadata import FAMILIARITY, map_signatures
 from pipelines.bundles.serving import MapServer, levels_in_words
-from pipelines.labelled.classes import ClassDeployment, ClassJudge, image_preprocessing
+from pipelines.labelled.classes import (
+    ClassDeployment,
+    ClassJudge,
+    image_preprocessing,
+    plain_batches,
+    training_batches,
+)
 from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery
 from pipelines.lane.settings import APPLICATION, LanePreprocessing, LaneRun, TrainSettings
 from pipelines.runs.application import (
@@ -58,58 +64,17 @@ _VGG16 = "keras:VGG16"
 
 UNCERTAINTIES = (PREDICTIVE_ENTROPY, MUTUAL_INFORMATION)
 
-LaneData = Prepared[LaneManifest]
+
+@dataclass(frozen=True)
+class LaneData(Prepared[LaneManifest]):
+    """A prepared folder of photographs and masks."""
+
+    def dataset(self, names: Sequence[str], **options: Any) -> tf.data.Dataset:
+        """Return batches of image, label and weight of every pixel; options as `lane_dataset`."""
+        return lane_dataset(self.folder, self.manifest, names, **options)
 
 
 # What is learned from
-
-
-def open_lane(folder: Path) -> LaneData:
-    """Return a prepared folder of photographs and masks, checked.
-
-    Raises:
-        InputError: The folder cannot be used.
-    """
-    return Prepared(folder, load_manifest(folder, LaneManifest))
-
-
-def lane_training_batches(
-    data: LaneData, names: Sequence[str], settings: TrainSettings, epoch: int
-) -> tf.data.Dataset:
-    """Return batches of image, label and weight of every training pixel, for an epoch from 0."""
-    return lane_dataset(
-        data.folder,
-        data.manifest,
-        names,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        epoch=epoch,
-        shuffle=True,
-        augmentation=settings.augmentation,
-        steps=settings.steps_per_epoch,
-    )
-
-
-def steps_or_one_pass(settings: TrainSettings, num_examples: int) -> int:
-    """Return the training steps of an epoch: those that are set, or as many as show each image once."""
-    return settings.steps_per_epoch or one_pass(settings, num_examples)
-
-
-def lane_plain_batches(
-    data: LaneData,
-    names: Sequence[str],
-    settings: TrainSettings,
-    shuffle: bool,
-) -> tf.data.Dataset:
-    """Return one pass over the images as they are."""
-    return lane_dataset(
-        data.folder,
-        data.manifest,
-        names,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        shuffle=shuffle,
-    )
 
 
 def pixel_facts(data: LaneData, splits: Splits) -> dict[str, Any]:
@@ -318,10 +283,10 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
     ),
     fixed_gp_settings=("points_per_image",),
     inputs=Inputs(
-        open=open_lane,
-        training_batches=lane_training_batches,
-        plain_batches=lane_plain_batches,
-        steps_per_epoch=steps_or_one_pass,
+        open=lambda folder: LaneData(folder, load_manifest(folder, LaneManifest)),
+        training_batches=training_batches,
+        plain_batches=plain_batches,
+        steps_per_epoch=lambda settings, count: settings.steps_per_epoch or one_pass(settings, count),
         facts=(pixel_facts,),
         fitting=(
             require_size,

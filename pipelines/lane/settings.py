@@ -127,11 +127,6 @@ class PredictSettings(LabelReferralSettings):
     }
 
     threshold: float = Field(default=0.5, gt=0, lt=1, description="A pixel is lane above this probability.")
-    refer_above: float | None = Field(
-        default=None,
-        ge=0,
-        description="Refer an image to a person above this mean entropy (nats); null refers none.",
-    )
     every: int = Field(default=1, ge=1, description="Of a video, predict every n-th frame.")
     smoothing: float | None = Field(
         default=None,

@@ -20,9 +20,9 @@ from data_prep.measure.scale import count_scale, find_scale
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
-from pipelines.bundles.fitting import fit_images
 from pipelines.bundles.metadata import number_signatures
-from pipelines.bundles.serving import NumberServer
+from pipelines.bundles.serving import NumberServer, fit_images
+from pipelines.command.console import say
 from pipelines.labelled.classes import ClassDeployment, plain_batches, steps_per_epoch, training_batches
 from pipelines.labelled.data import PreparedImages, open_images
 from pipelines.labelled.fitted_images import fit_facts, fitting_in_words, oblong_noise, require_fit
@@ -61,7 +61,7 @@ def encoded(
                 scale = count_scale(values, manifest.unit)
         except ValueError as error:
             raise InputError(f"{data.folder} cannot be trained on: {error}.") from error
-        console.print(f"Numbers are learned as {scale.in_words()}", markup=False)
+        say(console, f"Numbers are learned as {scale.in_words()}")
     else:
         scale = load_run(run_folder, MeasureRun).scale
     targets = scale.standardised(np.array([one.value for one in manifest.examples]))

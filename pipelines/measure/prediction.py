@@ -17,15 +17,16 @@ from data_prep.measure.scale import TargetScale
 from gpmodels.familiarity.flags import pooled_familiarity
 from gpmodels.statistics.conformal import groups_needed
 from pipelines.bundles.group_answers import GroupAnswering, GroupLine, familiarities
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import bundle_preprocessing
 from pipelines.bundles.prediction_lines import PredictionLine, familiarity_fields, printable
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import reading, run_signature
+from pipelines.command.console import say
 from pipelines.measure.settings import APPLICATION, PredictSettings
 from pipelines.scores.costs import REFER
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
@@ -216,11 +217,9 @@ def _finish(done: FinishedPrediction[NumberPredictor, NumberPrediction]) -> None
     """Say which images are unlike those of the training, and what is guaranteed or is not."""
     print_outside_levels(done.sources, done.predictor.bundle.images.levels, done.console)
     if done.predictor.note:
-        done.console.print(done.predictor.note, markup=False, soft_wrap=True)
+        say(done.console, done.predictor.note)
     if (limit := done.predictor.largest_sd) is not None:
-        done.console.print(
-            f"Referred above a standard deviation of {limit:.4g}, by the guarantee", markup=False
-        )
+        say(done.console, f"Referred above a standard deviation of {limit:.4g}, by the guarantee")
 
 
 @dataclass(frozen=True)
@@ -292,22 +291,20 @@ def number_group_rules(
     if lacking := lacking_groups(held_out, f"held-out {judged} of {bundle}"):
         raise InputError(f"--by: the interval of a group cannot be found, since {lacking}")
     pooling, groups, sizes = pooled_numbers(held_out)
-    console.print(
+    say(
+        console,
         f"The errors of a group's images have the correlation {pooling.correlation:.2f}, by {sizes.size} "
         f"held-out groups. {coverage_note(groups, settings.coverage)}",
-        markup=False,
-        soft_wrap=True,
     )
     is_guaranteed, largest_sd = settings.tolerance is not None, np.inf
     if is_guaranteed:
         largest_sd = guaranteed_sd(groups, scale, settings, metadata, noun=GROUPS_JUDGED)
         kept = np.mean(scale.moments(groups.mean, groups.deviation)[1] <= largest_sd)
-        console.print(
+        say(
+            console,
             f"Groups are kept up to a standard deviation of {largest_sd:.4g}, as {kept:.0%} of the held-out "
             f"ones have it: at most {settings.most_off:g} of what is kept is then off by more than "
             f"{settings.tolerance:g}, with 95 % confidence",
-            markup=False,
-            soft_wrap=True,
         )
     return NumberGroupRules(
         pooling,

@@ -4,9 +4,9 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from data_prep.labelled.image_settings import LabelledAugmentation
 from data_prep.measure.scale import TargetScale
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.runtime_settings import RuntimeSettings
 from pipelines.command.referral import GROUP_REFERRAL_OPTIONS, FamiliaritySettings, GroupSettings
 from pipelines.labelled.settings import ExampleTrainSettings

@@ -22,7 +22,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 from data_prep.files.image_settings import ImageKinds
 from data_prep.files.json_files import read_json
 from pipelines.command.folders import RUN, require_run
@@ -66,8 +66,7 @@ class RunDescription(BaseModel):
 
     def save(self, run: Path) -> None:
         """Write `run.json`."""
-        with atomic_file(run / RUN) as temporary:
-            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        write_text(run / RUN, self.model_dump_json(indent=1) + "\n")
 
 
 Description = TypeVar("Description", bound=RunDescription)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.progress import track
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 from data_prep.files.json_files import read_json
 from data_prep.prepared.manifest import file_sha256
 from gpmodels import HybridModel
@@ -180,8 +180,7 @@ def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> No
             predicted.write(held_out)
         others = (entry for entry in known.heads if entry.source.get("head") != head)
         kept = RunGuarantees(heads=(*others, HeadGuarantee(source=source, record=record)))
-        with atomic_file(job.folder / RUN_GUARANTEES) as temporary:
-            temporary.write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        write_text(job.folder / RUN_GUARANTEES, kept.model_dump_json(indent=1) + "\n")
     least = f"{100 * record.thresholds[0][0]:g} %" if record.thresholds else "none"
     judged_by = f"by the {record.units} {record.noun} that were held out"
     job.say(f"Least error that the {head} head can guarantee for --max-error, {judged_by}: {least}")

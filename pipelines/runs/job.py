@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Self
+from typing import Generic, Self
 
 import tensorflow as tf
 from rich.console import Console
@@ -11,6 +11,7 @@ from data_prep.errors import InputError
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels.likelihoods.names import MULTILABEL, TARGET_LIKELIHOODS
 from pipelines.command.config import CONFIG_NAME, load_settings
+from pipelines.command.console import say
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.description import load_run
 
@@ -113,9 +114,9 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
         """Return the group of each example of a part, in its order."""
         return [example.group for example in self.data.manifest.select(getattr(self.splits, part))]
 
-    def say(self, text: str, **options: Any) -> None:
+    def say(self, text: str) -> None:
         """Write a line of plain text on the console."""
-        self.console.print(text, markup=False, **options)
+        say(self.console, text)
 
 
 def trained_job(

@@ -11,7 +11,7 @@ from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.hgp.settings import HGPSettings
 from gpmodels.registry import families, head_family, in_order, starting_head
 from pipelines.command.config import Choices
-from pipelines.command.costs import COSTS_OPTION, CostSettings
+from pipelines.command.referral import COSTS_OPTION, CostSettings
 from pipelines.runs.choice import HeadChoice
 from pipelines.runs.description import RunDescription
 

@@ -13,6 +13,7 @@ from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits
 from gpmodels.heads.base import SourceContribution
 from gpmodels.registry import families, in_order
+from pipelines.command.console import say
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, TransferSource
 
 
@@ -81,7 +82,7 @@ def open_sources(
         found.append(OpenedSource(_named(source, folder, folders), digests))
         unknown = ", ".join(source.rows.left_out)
         left = f"; classes that the data do not have are left out: {unknown}" if unknown else ""
-        console.print(f"Source {found[-1].source.rows.name}: {source.rows.rows} examples{left}", markup=False)
+        say(console, f"Source {found[-1].source.rows.name}: {source.rows.rows} examples{left}")
     return tuple(found)
 
 

@@ -19,6 +19,7 @@ from gpmodels import HybridModel
 from gpmodels.heads.gp import GPHead
 from gpmodels.registry import head_family, in_order, starting_head
 from pipelines.command.config import CONFIG_NAME, dump_settings
+from pipelines.command.console import say
 from pipelines.command.folders import RUN, require_no_run
 from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, TransferSource
@@ -93,7 +94,7 @@ def train(  # noqa: PLR0913 - the last three have defaults
     if application.before_training is not None:
         application.before_training()
     if resume and not (out / RUN).exists():
-        console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
+        say(console, f"{out} holds no run to resume: starting from the beginning")
     with training_context(strategy, out=out, resume=resume, console=console) as context:
         if resume and context.is_chief and (out / RUN).exists():
             remove_partial(out)  # of a process that was killed
@@ -113,7 +114,6 @@ def train(  # noqa: PLR0913 - the last three have defaults
         evaluate = shlex.join(["--data", str(data), "--model", str(out), "--out", "evaluation"])
         training.job.say(
             f"Run written to {out}. Judge it with: gpimaging {application.name} evaluate {evaluate}",
-            soft_wrap=True,
         )
         if context.is_chief:
             training.train_rivals()
@@ -240,7 +240,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         self._pretrained = pretrained.network
         choice = self.job.run.choice
         if choice is not None and len(choice.nlls) > 1:
-            self.job.say(choice.sentence(), soft_wrap=True)
+            self.job.say(choice.sentence())
         return self.job.run
 
     def _divide(self, model: HybridModel) -> None:
@@ -254,7 +254,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             num_selected = len(job.splits.selection)
             for warning in () if self.job.run.refitted_folds else selection_warnings(num_selected):
                 job.say(f"Warning: {warning}")
-            job.say(possible_guarantee(self.job), soft_wrap=True)
+            job.say(possible_guarantee(self.job))
 
     def _train_folds(self) -> None:
         """Train every head without each fold of the training examples."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 
 LEARNED_NAME = "learned.txt"
 """File of a run with the digest of each training and selection example."""
@@ -44,8 +44,7 @@ def write_learned(run: Path, digests: Iterable[str]) -> None:
     Raises:
         InputError: They cannot be written.
     """
-    with atomic_file(run / LEARNED_NAME) as temporary:
-        temporary.write_text("".join(f"{digest}\n" for digest in sorted(set(digests))), encoding="ascii")
+    write_text(run / LEARNED_NAME, "".join(f"{digest}\n" for digest in sorted(set(digests))))
 
 
 def read_learned(run: Path) -> frozenset[str] | None:

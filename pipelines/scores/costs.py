@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from data_prep.errors import InputError
 from data_prep.files.tables import read_table, table_header, table_number
-from pipelines.command.costs import CostSettings
+from pipelines.command.referral import CostSettings
 
 REFER: Final = "refer"
 """Column of a cost table, and decision, that gives an example to a person."""

@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 from pipelines.scores.class_results import ClassResults
 from pipelines.scores.cost_results import CostResults
 from pipelines.scores.guarantees import MethodGuarantees
@@ -66,8 +66,7 @@ def write_metrics(path: Path, evaluation: Evaluation) -> None:
         TypeError: Settings or data hold something that JSON does not have.
     """
     text = json.dumps(metrics_content(evaluation), indent=2, ensure_ascii=False, allow_nan=False)
-    with atomic_file(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_text(path, text + "\n")
 
 
 def metrics_content(evaluation: Evaluation) -> dict[str, object]:

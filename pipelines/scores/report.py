@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 from data_prep.files.fitting import fit_within
 from pipelines.scores.definitions import format_share
 from pipelines.scores.figures import (
@@ -153,8 +153,7 @@ def write_report(path: Path, title: str, evaluation: Evaluation, gallery: Galler
         InputError: The file cannot be written.
     """
     text = render_report(title, evaluation, gallery or Gallery(), datetime.now(UTC))
-    with atomic_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created: datetime) -> str:

@@ -22,6 +22,7 @@ from pipelines.bundles.sources import (
     print_unlike_kinds,
     print_unsearched,
 )
+from pipelines.command.console import say
 from pipelines.sonar.detection import (
     DETECTION,
     THRESHOLDS,
@@ -117,7 +118,7 @@ def _judge(
 def _print_each(what: str, entries: Sequence[Skipped], console: Console) -> None:
     """Say of the first images or annotations why they have no counterpart, and how many more there are."""
     for entry in entries[:_MOST_SAID]:
-        console.print(f"{what}: {entry.reason}", markup=False, soft_wrap=True)
+        say(console, f"{what}: {entry.reason}")
     if len(entries) > _MOST_SAID:
         console.print(f"{what}: {len(entries) - _MOST_SAID} more")
 
@@ -147,12 +148,11 @@ def _mask_settings(
     """Return settings that read masks as `prepare` did, where the bundle knows them."""
     if snapshots.mask_names is None or snapshots.smallest_area is None:
         if judge.has_masks:
-            console.print(
+            say(
+                console,
                 f"Note: {bundle} is of an earlier version and does not say how `prepare` read masks, so "
                 "every value but 0 marks objects here. If mask_names or smallest_area were set, train with "
                 "this version and export again.",
-                markup=False,
-                soft_wrap=True,
             )
         return SonarPrepareSettings()
     return SonarPrepareSettings(mask_names=snapshots.mask_names, smallest_area=snapshots.smallest_area)
@@ -163,12 +163,9 @@ def print_found(lines: Sequence[SonarPrediction], settings: PredictSettings, con
     full = [line.boxes for line in lines if line.boxes is not None]
     if not full:
         return
-    console.print(f"{sum(full)} objects found in {len(full)} full images", markup=False)
+    say(console, f"{sum(full)} objects found in {len(full)} full images")
     if settings.max_error or settings.max_false:
-        console.print(
-            "Note: guarantees are of snapshots, and none is given for boxes of full images",
-            markup=False,
-        )
+        say(console, "Note: guarantees are of snapshots, and none is given for boxes of full images")
 
 
 def print_judged(judge: DetectionJudge, threshold: float, out: Path, console: Console) -> None:
@@ -179,7 +176,7 @@ def print_judged(judge: DetectionJudge, threshold: float, out: Path, console: Co
         return
     write_detection(out / DETECTION, scores)
     console.print(detection_table(scores, threshold))
-    console.print(f"The table is in {out / DETECTION}", markup=False, soft_wrap=True)
+    say(console, f"The table is in {out / DETECTION}")
 
 
 def print_taken_for_snapshots(
@@ -191,8 +188,8 @@ def print_taken_for_snapshots(
     ]
     number = sum(map(predictor.is_large, sizes))
     if number and predictor.settings.mode == "auto" and not predictor.can_search:
-        console.print(
+        say(
+            console,
             f"Note: {number} images are more than twice as high or as wide as the training's snapshots, and "
             "were taken for snapshots all the same: without a class of backgrounds no image can be searched",
-            markup=False,
         )

@@ -74,11 +74,6 @@ class PredictSettings(RuntimeSettings, GroupReferralSettings):
         "takes an image for a full one if it is more than twice as high or as wide as the window, and some "
         "class is a background; without backgrounds nothing can be searched.",
     )
-    refer_above: float | None = Field(
-        default=None,
-        ge=0,
-        description="Refer a snapshot or a box to an analyst above this entropy (nats); null refers none.",
-    )
     threshold: float = Field(
         default=0.5,
         ge=0,

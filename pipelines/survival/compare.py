@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file, atomic_folder, refuse_existing
-from pipelines.command.console import stage_bars
+from data_prep.files.atomic import atomic_folder, refuse_existing, write_text
+from pipelines.command.console import say, stage_bars
 from pipelines.command.folders import METRICS, PREDICTIONS
 from pipelines.scores.figures import COLOURS, figure_style, svg_text
 from pipelines.scores.tables import format_number, markdown_table, mean_and_spread, titled
@@ -59,8 +59,8 @@ def compare_survival(
         write_survival_report(folder / REPORT, loaded, settings, results)
     console.print(scores_table(loaded, results))
     for warning in warnings_about(loaded, results):
-        console.print(warning, markup=False)
-    console.print(f"Report, scores, predictions and curves are in {out}.", markup=False)
+        say(console, warning)
+    say(console, f"Report, scores, predictions and curves are in {out}.")
     return results
 
 
@@ -151,8 +151,7 @@ def write_survival_report(
         "Predicted curves are of patients that the model was not fitted to.",
         *warnings_about(data, results),
     ]
-    with atomic_file(path) as temporary:
-        temporary.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    write_text(path, "\n\n".join(part.strip() for part in parts) + "\n")
 
 
 def _rows(results: Results) -> list[list[str]]:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
+from pipelines.command.console import say
 from pipelines.command.strategies import ClusterTask, StrategyName, read_task
 from pipelines.errors import ProcessLost
 from pipelines.training.rendezvous import wait_for_processes
@@ -83,11 +84,10 @@ def training_context(
         if task.is_chief:
             _print_devices(replicas, console)
         else:
-            console.print(
+            say(
+                console,
                 f"This is {task.title}. It trains with the chief ({task.addresses[0]}), which alone writes "
                 f"to {out} and says how far the training is.",
-                markup=False,
-                soft_wrap=True,
             )
             folder, own_console = Path(temporary) / "run", Console(quiet=True)
             if resume and out.exists():
@@ -99,9 +99,9 @@ def training_context(
 
 def _print_devices(replicas: Replicas, console: Console) -> None:
     if replicas.count == 1:
-        console.print("Note: there is one device only, so the strategy makes no difference.", markup=False)
+        say(console, "Note: there is one device only, so the strategy makes no difference.")
     else:
-        console.print(f"Each batch is shared by {replicas.count} devices", markup=False)
+        say(console, f"Each batch is shared by {replicas.count} devices")
 
 
 def _multi_worker_strategy() -> tf.distribute.Strategy:

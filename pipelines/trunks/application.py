@@ -22,6 +22,7 @@ from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from gpmodels.networks.trunks import make_trunk
 from gpmodels.networks.view_projection import ViewProjection
+from pipelines.command.console import say
 from pipelines.labelled.classes import ClassDeployment
 from pipelines.labelled.data import LabelledData
 from pipelines.runs.application import Application, Network
@@ -99,7 +100,7 @@ def encoded_by_trunk(
     weights = settings.weights if run_folder is None else run_folder / TRUNK_FILE
     loaded = loaded_trunk(settings, weights, data.manifest.size)
     if run_folder is None and min(data.manifest.size) < settings.smallest_side:
-        console.print(enlargement(data.manifest, settings.network, settings.smallest_side), markup=False)
+        say(console, enlargement(data.manifest, settings.network, settings.smallest_side))
     if settings.unfreeze_blocks:
         return TrunkImages(data.folder, data.manifest, loaded)
     return TrunkFeatures(data.folder, data.manifest, loaded, console, cluster)

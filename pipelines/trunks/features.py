@@ -27,6 +27,7 @@ from data_prep.labelled.dataset import labelled_dataset, labelled_records
 from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, read_manifest
 from data_prep.prepared.workers import Cluster
 from gpmodels.networks.trunks import Trunk
+from pipelines.command.console import say
 from pipelines.command.remote import other_file_seen, work_with_tensorflow
 from pipelines.labelled.data import PreparedImages, PreparedMatrix
 from pipelines.trunks.cache import CACHE_VARIABLE, cache_folder
@@ -127,8 +128,8 @@ def frozen_features(data: TrunkFeatures[Any]) -> NDArray[np.float32]:
     if missing:
         name, started = data.trunk.facts.name, time.perf_counter()
         height, wide = data.manifest.size
-        data.console.print(
-            f"Computing the features of {missing} images of {height} x {wide} with {name}, once", markup=False
+        say(
+            data.console, f"Computing the features of {missing} images of {height} x {wide} with {name}, once"
         )
         with Progress(console=data.console, transient=True, disable=not data.console.is_terminal) as bar:
             task = bar.add_task(f"Features of {name}", total=missing)
@@ -138,11 +139,10 @@ def frozen_features(data: TrunkFeatures[Any]) -> NDArray[np.float32]:
                 _write(file, features)
                 found[file] = features
         seconds = time.perf_counter() - started
-        data.console.print(
+        say(
+            data.console,
             f"{missing} images in {seconds:.0f} s ({missing / max(seconds, 1e-9):.0f} a second); their "
             f"features are kept in {folder}",
-            markup=False,
-            soft_wrap=True,
         )
     return np.concatenate([found[file] for file in files])
 

@@ -26,7 +26,7 @@ from data_prep.video.features import TRUNK_NAME, is_features_folder, read_featur
 from data_prep.video.manifest import FeaturesManifest, LearnedVideos, VideoManifest
 from gpmodels import HybridModel
 from gpmodels.networks.feature_scaling import FeatureScaling
-from gpmodels.networks.res3d import Res3D, res3d
+from gpmodels.networks.res3d import Res3D
 from pipelines.bundles.metadata import SignatureDescription, clip_signatures
 from pipelines.bundles.serving import ClipServer
 from pipelines.labelled.classes import (
@@ -144,7 +144,7 @@ def video_network(settings: TrainSettings, run: VideoRun) -> keras.Model:
     """Return an untrained Res3D, or for features nothing but their scale."""
     if run.trunk is not None:
         return FeatureScaling(name="scaling")
-    return res3d(settings.width, batch_norm_momentum=run.batch_norm_momentum)
+    return Res3D(settings.width, batch_norm_momentum=run.batch_norm_momentum)
 
 
 def require_video_weights(settings: TrainSettings, run: VideoRun) -> None:

@@ -11,7 +11,7 @@ from data_prep.video.features import has_features
 from data_prep.video.manifest import LearnedVideos
 from gpmodels.networks.res3d import Res3D
 from pipelines.command.config import CONFIG_NAME, dump_settings
-from pipelines.command.console import stage_bars
+from pipelines.command.console import say, stage_bars
 from pipelines.video.application import PreparedClips, PreparedFeatures, open_videos, run_trunk
 from pipelines.video.extraction import Extraction, extract_features
 from pipelines.video.settings import FeaturesSettings
@@ -103,14 +103,12 @@ def _chosen_trunk(
 def print_extracted(extraction: Extraction, out: Path, console: Console) -> None:
     """Summary of `features`: how many, and frames per second."""
     manifest = extraction.manifest
-    console.print(
-        f"{manifest.trunk.num_features} features of {manifest.num_examples} clips in {out}", markup=False
-    )
+    say(console, f"{manifest.trunk.num_features} features of {manifest.num_examples} clips in {out}")
     if extraction.frames:
         reading = extraction.frames / max(extraction.reading_seconds, 1e-9)
         network = extraction.frames / max(extraction.network_seconds, 1e-9)
-        console.print(
+        say(
+            console,
             f"{extraction.videos} videos extracted now: {network:.0f} frames a second in the network, "
             f"{reading:.0f} read from the shards",
-            markup=False,
         )

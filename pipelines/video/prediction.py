@@ -29,6 +29,7 @@ from pipelines.bundles.runtimes import Signature
 from pipelines.bundles.sources import Source
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
+from pipelines.command.console import say
 from pipelines.video.pictures import timeline_plot, write_annotated
 from pipelines.video.settings import APPLICATION, PredictSettings
 from pipelines.video.timeline import Segment, Timeline, Values, segments
@@ -227,7 +228,7 @@ def make_predictor(
 def _finish(done: FinishedPrediction[VideoPredictor, VideoPrediction]) -> None:
     """Say how fast this process was."""
     if done.cluster is None:
-        done.console.print(done.predictor.speed(), markup=False)
+        say(done.console, done.predictor.speed())
 
 
 VIDEO_PREDICTION = PredictStep(

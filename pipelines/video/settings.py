@@ -92,12 +92,6 @@ class PredictSettings(GroupReferralSettings):
     clips_at_once: int = Field(
         default=8, ge=1, description="Clips that the network takes at a time; fewer need less memory."
     )
-    refer_above: float | None = Field(
-        default=None,
-        ge=0,
-        description="Refer a window, a segment or a video to a person above this entropy (nats); null refers "
-        "none.",
-    )
     annotate: bool = Field(
         default=True, description="Whether to write each video again with what is predicted written on it."
     )

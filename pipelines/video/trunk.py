@@ -13,7 +13,7 @@ from data_prep.files.arrays import read_arrays
 from data_prep.files.atomic import atomic_file
 from data_prep.video.manifest import VideoTrunkFacts
 from data_prep.video.settings import ClipSettings
-from gpmodels.networks.res3d import Res3D, assign_torchvision_weights, res3d, torchvision_state
+from gpmodels.networks.res3d import Res3D, assign_torchvision_weights, torchvision_state
 
 _STEM = "stem.0.weight"
 _ANY_CLIP = (None, None, None, None, 3)
@@ -62,7 +62,7 @@ def load_video_trunk(path: Path) -> Res3D:
     stem = state.get(_STEM)
     if stem is None or stem.ndim != 5 or not stem.size:
         raise InputError(f"{path} has no {_STEM} of a Res3D network. Expected torchvision's r3d_18.")
-    trunk = res3d(stem.shape[0])
+    trunk = Res3D(stem.shape[0])
     trunk.build(_ANY_CLIP)
     _assign(trunk, state, path)
     return trunk
@@ -83,7 +83,7 @@ def require_weights(path: Path, width: int) -> None:
     Raises:
         InputError: The file cannot be read, or does not fit a network of this width.
     """
-    trunk = res3d(width)
+    trunk = Res3D(width)
     trunk.build(_ANY_CLIP)
     start_from(trunk, path)
 

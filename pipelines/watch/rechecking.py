@@ -16,7 +16,7 @@ from data_prep.prepared.manifest import file_sha256
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.bundles.line_rules import asked_limits, limit_text
 from pipelines.bundles.metadata import CARD, Metadata, load_metadata, model_card
-from pipelines.command.console import show_note
+from pipelines.command.console import say, show_note
 from pipelines.command.folders import METADATA
 from pipelines.command.referral import ClassReferralSettings
 from pipelines.scores.class_guarantees import Limit
@@ -82,12 +82,11 @@ def recheck_guarantees(
     ]
     if out is not None:
         anew = write_new_guarantees(model, found, out, labels=labels.name)
-        console.print(
+        say(
+            console,
             f"{out} guarantees by the {anew.units} {anew.noun} of {labels}: at best that at most "
             f"{anew.thresholds[0][0]:g} of what it keeps are wrong. This holds if they are a random choice "
             "of all images, and if you decided how many to label before you looked at what they said.",
-            markup=False,
-            soft_wrap=True,
         )
     return results
 
@@ -121,13 +120,12 @@ def _rechecked(
     result = mean_test(losses, share, record.confidence)
     number, num_wrong = sum(counts), sum(a and b for a, b in zip(wrong, counts, strict=True))
     text = limit_text(replace(limit, share=share), metadata.class_names)
-    console.print(
+    say(
+        console,
         f"{text}: of {len(kept)} labelled {record.judged} {sum(kept)} are kept ({how}); of the {number} that "
         f"count {num_wrong} are wrong.",
-        markup=False,
-        soft_wrap=True,
     )
-    console.print(_sentence(result, share, record.confidence), markup=False, soft_wrap=True)
+    say(console, _sentence(result, share, record.confidence))
     return result
 
 

@@ -14,13 +14,13 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file
+from data_prep.files.atomic import write_text
 from data_prep.files.fitting import fit_within
 from data_prep.files.images import is_image_file, read_image
 from data_prep.files.sole_writer import sole_writer
 from pipelines.bundles.metadata import Metadata, load_metadata
 from pipelines.bundles.prediction_lines import printable
-from pipelines.command.console import show_note, show_table
+from pipelines.command.console import say, show_note, show_table
 from pipelines.scores.figures import COLOURS, figure_style, svg_text
 from pipelines.scores.inline import jpeg_uri, page_environment, svg_uri
 from pipelines.watch.reading import new_images, require_predictions_of
@@ -85,12 +85,10 @@ def watch_predictions(  # noqa: PLR0913 - what the command has options for
             kept = WatchState(bundle=sha256, alpha=alpha or DEFAULT_ALPHA, seed=seed, held_out=held_out)
         images = new_images(tables, kept.read, least=least, shuffle=kept.seed if shuffle else None)
         after = kept.after(images)
-        with atomic_file(state) as temporary:
-            temporary.write_text(after.model_dump_json() + "\n", encoding="utf-8")
+        write_text(state, after.model_dump_json() + "\n")
     if out is not None:
         page = watch_page(after, metadata.name, watch_sentence(after))
-        with atomic_file(out) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+        write_text(out, page)
     if 0 < after.held_out < _FEW_HELD_OUT:
         show_note(f"By {after.held_out} held-out groups a few unfamiliar images among many cannot be found.")
     others = f"{after.held_out} held-out groups and each other" if after.held_out else "each other"
@@ -101,7 +99,7 @@ def watch_predictions(  # noqa: PLR0913 - what the command has options for
         "Least familiar": ", ".join(image.file for image in after.unfamiliar[:3]) or "none",
     }
     show_table(console, "Watch" if out is None else f"{out}: open it in a browser", rows)
-    console.print(watch_sentence(after), markup=False, soft_wrap=True)
+    say(console, watch_sentence(after))
     return after
 
 

@@ -22,7 +22,7 @@ from benchmarks.cells.simulator import (
 )
 from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
 from data_prep.lane.scenes import write_scenes
-from gpmodels.networks.res3d import res3d, torchvision_state
+from gpmodels.networks.res3d import Res3D, torchvision_state
 
 ROOT = Path(__file__).parents[2]
 SONAR_PAGE = (ROOT / "docs" / "sonar.md").read_text(encoding="utf-8")
@@ -215,7 +215,7 @@ def test_video_script_writes_what_is_documented(tmp_path):
         for number in range(1, 7):
             write_video(tmp_path / "videos" / name / f"v_{name}_g{number:02d}_c01.avi", level, rng)
     write_video(tmp_path / "new" / "film.avi", 60, rng)
-    trunk = res3d(2)
+    trunk = Res3D(2)
     trunk.build((None, 2, 16, 16, 3))
     np.savez(tmp_path / "weights.npz", **torchvision_state(trunk))
     settings = (*SONAR_TINY, "svms=[linear_svm]")

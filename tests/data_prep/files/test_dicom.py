@@ -23,7 +23,7 @@ from pydicom.uid import (
 
 from data_prep.errors import InputError
 from data_prep.files import dicom, images
-from data_prep.files.depth import find_levels, outside_levels, read_at_levels
+from data_prep.files.depth import find_levels, outside_levels, read_at_levels, read_wide_levels
 from data_prep.files.images import (
     has_several_pages,
     is_deep,
@@ -159,7 +159,7 @@ def test_a_table_of_levels_is_followed(tmp_path):
     table["LUTDescriptor"].VR = table["LUTData"].VR = "US"
     table.ModalityLUTType = "US"
     path = write(tmp_path / "a.dcm", np.uint8([[0, 1], [2, 3]]), ModalityLUTSequence=[table])
-    np.testing.assert_array_equal(images.read_wide_levels(path).samples, [[10, 20], [5000, 40]])
+    np.testing.assert_array_equal(read_wide_levels(path).samples, [[10, 20], [5000, 40]])
 
 
 def test_colours_are_read_as_other_images(tmp_path):
@@ -335,7 +335,7 @@ def test_padding_is_the_darkest_level_and_stretches_no_range(tmp_path, syntax, k
     low, high = find_levels([path], "full").range
     assert (low, high) == (0, 65535)  # -4000 would be the least
     darkest = 0 if kind == "MONOCHROME2" else 2000
-    padded = images.read_wide_levels(path).samples
+    padded = read_wide_levels(path).samples
     np.testing.assert_array_equal(padded, [[darkest, darkest, 0, 200], [darkest, 100, 200, 2000]])
     assert read_at_levels(path, "each")[0, 0, 0] == 0
 
@@ -346,9 +346,9 @@ def test_padding_of_signed_samples_that_is_written_unsigned(tmp_path):
     content = path.read_bytes()
     at = content.index(b"\x28\x00\x20\x01SS")
     path.write_bytes(content[: at + 4] + b"US" + content[at + 6 :])  # 63536
-    np.testing.assert_array_equal(images.read_wide_levels(path).samples, [[0, 0, 100, 1000]])
+    np.testing.assert_array_equal(read_wide_levels(path).samples, [[0, 0, 100, 1000]])
     write(path, np.full((2, 2), -2000, np.int16), PixelPaddingValue=-2000)
-    np.testing.assert_array_equal(images.read_wide_levels(path).samples, np.full((2, 2), -2000))
+    np.testing.assert_array_equal(read_wide_levels(path).samples, np.full((2, 2), -2000))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.labelled.augmentation import augment_labelled, output_to_input, random_numbers, warp
-from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from data_prep.labelled.image_settings import LabelledAugmentation
 
 STILL = dict.fromkeys(LabelledAugmentation.model_fields, 0.0)
 IMAGE = np.random.default_rng(0).uniform(0, 255, (10, 14, 3)).astype("float32")

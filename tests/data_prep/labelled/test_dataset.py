@@ -8,7 +8,6 @@ import pytest
 from pydantic import ValidationError
 
 from data_prep.errors import InputError
-from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.labelled.dataset import (
     epoch_order,
     features_dataset,
@@ -17,6 +16,7 @@ from data_prep.labelled.dataset import (
     record_features,
     require_stored_shape,
 )
+from data_prep.labelled.image_settings import LabelledAugmentation
 from data_prep.prepared.manifest import LabelledExample, LabelledManifest
 from data_prep.prepared.shards import write_shards
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels.hgp.gate import assign_experts, gate_scores, make_gate
+from gpmodels.hgp.experts import assign_experts, gate_scores, make_gate
 from gpmodels.units.numerics import precision
 from tests.gpmodels import reference
 

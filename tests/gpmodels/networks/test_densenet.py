@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels.networks.densenet import DenseNet, densenet
+from gpmodels.networks.densenet import DenseNet
 
 
 def photographs(*shape: int) -> np.ndarray:
@@ -13,7 +13,7 @@ def photographs(*shape: int) -> np.ndarray:
 
 
 def test_number_of_parameters_is_the_published_one():
-    network = densenet()
+    network = DenseNet()
     network.build((None, None, None, 3))
     number = sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
     # Blocks start at 16, 160 and 304 channels: each of the 12 layers of a block reads c channels, for 2 c
@@ -79,9 +79,9 @@ def test_keras_file_restores_network_and_moving_averages(tmp_path):
 )
 def test_arguments_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        densenet(**arguments)
+        DenseNet(**arguments)
 
 
 def test_grey_images_are_refused():
     with pytest.raises(ValueError, match=r"takes images \[batch, height, width, 3\]"):
-        densenet().build((None, 32, 32, 1))
+        DenseNet().build((None, 32, 32, 1))

@@ -7,7 +7,6 @@ import tensorflow as tf
 from gpmodels.networks.res3d import (
     Res3D,
     assign_torchvision_weights,
-    res3d,
     torchvision_names,
     torchvision_state,
 )
@@ -92,7 +91,7 @@ def clips() -> np.ndarray:
 
 @pytest.mark.slow
 def test_number_of_parameters_is_torchvisions_without_its_classifier():
-    network = res3d()
+    network = Res3D()
     network.build((None, 16, 112, 112, 3))
     assert sum(int(np.prod(weight.shape)) for weight in network.trainable_weights) == 33_166_272
     assert network.num_features == 512
@@ -172,7 +171,7 @@ def test_other_inputs_are_refused(shape):
 
 def test_no_width_is_refused():
     with pytest.raises(ValueError, match="found width=0"):
-        res3d(0)
+        Res3D(0)
 
 
 def test_state_dict_of_a_network_is_the_one_it_was_given():

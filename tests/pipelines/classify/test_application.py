@@ -14,7 +14,7 @@ from data_prep.errors import InputError
 from data_prep.files.fitting import fit_image
 from data_prep.files.images import encode_picture
 from data_prep.splits.divide import manifest_splits
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.serving import ClassServer
 from pipelines.classify.application import CLASSIFY, fitting_server
 from pipelines.classify.settings import ClassifyRun

@@ -11,8 +11,8 @@ from PIL import Image
 from rich.console import Console
 
 from data_prep.files.fitting import fit_image
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.line_rules import LineRules
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.sources import Source, print_outside_levels, print_unlike_kinds
 from pipelines.bundles.step import FinishedPrediction
 from pipelines.bundles.unreadable import UnreadableSourceError

@@ -13,10 +13,9 @@ from PIL import Image
 
 from data_prep.explore.quality import Quality
 from pipelines.command.folders import EXPLORE_PAGE
-from pipelines.explore.colouring import MOST_KINDS, _by_kind
 from pipelines.explore.examples import Examples, Features
 from pipelines.explore.latent import LatentMap
-from pipelines.explore.page import Findings, filling, make_atlas, render_page
+from pipelines.explore.page import MOST_KINDS, Findings, _by_kind, filling, make_atlas, render_page
 from pipelines.explore.steps import metrics, write_embedding
 from pipelines.explore.suspects import find_suspects
 

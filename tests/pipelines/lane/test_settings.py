@@ -5,7 +5,7 @@ import pytest
 from data_prep.errors import InputError
 from gpmodels import SVGPHead
 from gpmodels.networks.encoder_decoder import encoder_decoder
-from pipelines.bundles.image_preprocessing import ImagePreprocessing
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.command.config import load_settings
 from pipelines.lane.settings import LanePreprocessing, TrainSettings
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipelines.lane.corridor import Corridor, Interval, View
-from pipelines.lane.throughput import Throughput
+from pipelines.lane.prediction import Throughput
 from pipelines.lane.video_pictures import WAY_COLOUR, FrameSheet, corridor_overlay
 from pipelines.scores.pictures import REFERRED_COLOUR
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.errors import InputError
-from pipelines.command.costs import CostSettings
+from pipelines.command.referral import CostSettings
 from pipelines.scores.costs import REFER, CostTable, given_costs, read_costs
 
 NAMES = ("benign", "malignant", "normal")

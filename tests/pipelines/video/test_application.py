@@ -20,7 +20,7 @@ from data_prep.video.features import VideoFeatures
 from data_prep.video.manifest import LearnedVideos
 from data_prep.video.prepare import prepare_video
 from data_prep.video.settings import ClipSettings, VideoPrepareSettings
-from gpmodels.networks.res3d import res3d
+from gpmodels.networks.res3d import Res3D
 from pipelines.runs import train as head_training
 from pipelines.video import extraction
 from pipelines.video.application import VIDEO, PreparedFeatures, clip_strip, kept_trunk, open_videos
@@ -64,7 +64,7 @@ def clips(tmp_path_factory) -> Path:
 @cache
 def trunk(number: int):
     """A network; another one for each number, whatever seed the tests set."""
-    network = res3d(2)
+    network = Res3D(2)
     network.build((None, 2, 16, 16, 3))
     network.stem.convolution.kernel.assign_add(np.full((3, 7, 7, 3, 2), 1e-3 * number, np.float32))
     return network

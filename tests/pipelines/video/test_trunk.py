@@ -7,7 +7,7 @@ from safetensors.numpy import save_file
 
 from data_prep.errors import InputError
 from data_prep.video.settings import ClipSettings
-from gpmodels.networks.res3d import res3d, torchvision_state
+from gpmodels.networks.res3d import Res3D, torchvision_state
 from pipelines.video.trunk import load_video_trunk, save_video_trunk, start_from, video_trunk_facts
 
 CLIP = np.random.default_rng(0).uniform(0, 255, (1, 2, 16, 16, 3)).astype(np.float32)
@@ -15,7 +15,7 @@ CLIP = np.random.default_rng(0).uniform(0, 255, (1, 2, 16, 16, 3)).astype(np.flo
 
 @pytest.fixture(scope="module")
 def trunk():
-    network = res3d(2)
+    network = Res3D(2)
     network.build((None, *CLIP.shape[1:]))
     return network
 
@@ -38,7 +38,7 @@ def test_files_of_a_user_are_read_whatever_their_width(trunk, tmp_path, suffix):
 
 def test_what_is_written_is_read_again(trunk, tmp_path):
     save_video_trunk(trunk, tmp_path / "trunk.safetensors")
-    other = res3d(2)
+    other = Res3D(2)
     other.build((None, *CLIP.shape[1:]))
     other.stem.convolution.kernel.assign_add(1e-6 * tf.ones_like(other.stem.convolution.kernel))
     clips = ClipSettings()
@@ -82,7 +82,7 @@ def test_files_that_hold_something_else_are_refused(trunk, tmp_path):
         with pytest.raises(InputError, match=message):
             load_video_trunk(tmp_path / name)
     save_video_trunk(trunk, tmp_path / "narrow.safetensors")
-    wide = res3d(3)
+    wide = Res3D(3)
     wide.build((None, *CLIP.shape[1:]))
     with pytest.raises(InputError, match="but a network of width 3 needs"):
         start_from(wide, tmp_path / "narrow.safetensors")
