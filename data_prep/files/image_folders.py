@@ -6,11 +6,10 @@ from pathlib import Path
 
 from data_prep.errors import Skipped
 from data_prep.files.class_folders import is_text
-from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES, walked_folders
 from data_prep.files.images import is_image_file
 from data_prep.files.split_folders import split_folders
 from data_prep.files.unusable import unusable_entries
-from data_prep.files.walking import walked_folders
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import class_folder_names, files_by_stem, first_of_each_name
-from data_prep.files.entries import MASK_SUFFIXES
+from data_prep.files.entries import MASK_SUFFIXES, walked_folders
 from data_prep.files.pairing import without_common_ending
 from data_prep.files.split_folders import Side, split_folders
 from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, read_table, table_number
-from data_prep.files.walking import walked_folders
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import TISSUE_SUFFIXES
 from data_prep.prepared.preparing import require_good

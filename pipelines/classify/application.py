@@ -17,9 +17,17 @@ from pipelines.classify.votes import of_votes
 from pipelines.command.folders import RUN
 from pipelines.labelled.classes import ClassDeployment, ClassJudge
 from pipelines.labelled.data import PreparedImages
-from pipelines.labelled.fitted_images import fit_facts, fitting_in_words, oblong_noise, require_fit
 from pipelines.labelled.group_judge import image_or_group_judge
-from pipelines.labelled.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
+from pipelines.labelled.images import (
+    FIXED_GP_SETTINGS,
+    FIXED_SETTINGS,
+    IMAGE_NETWORK,
+    fit_facts,
+    fitting_in_words,
+    image_inputs,
+    oblong_noise,
+    require_fit,
+)
 from pipelines.runs.application import Application
 from pipelines.runs.description import load_run
 from pipelines.trunks.application import with_trunks

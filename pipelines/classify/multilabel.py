@@ -27,8 +27,7 @@ from pipelines.labelled.classes import (
     training_batches,
 )
 from pipelines.labelled.data import PreparedImages, open_images
-from pipelines.labelled.fitted_images import fit_facts, require_fit
-from pipelines.labelled.images import IMAGE_NETWORK
+from pipelines.labelled.images import IMAGE_NETWORK, fit_facts, require_fit
 from pipelines.runs.application import Application, Inputs, JudgedExample, require_size
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.settings import EvaluateSettings, GroupEvaluateSettings

@@ -25,8 +25,7 @@ from pipelines.bundles.serving import NumberServer, fit_images
 from pipelines.command.console import say
 from pipelines.labelled.classes import ClassDeployment, plain_batches, steps_per_epoch, training_batches
 from pipelines.labelled.data import PreparedImages, open_images
-from pipelines.labelled.fitted_images import fit_facts, fitting_in_words, oblong_noise, require_fit
-from pipelines.labelled.images import IMAGE_NETWORK
+from pipelines.labelled.images import IMAGE_NETWORK, fit_facts, fitting_in_words, oblong_noise, require_fit
 from pipelines.measure.judging import NumberJudge, number_judge
 from pipelines.measure.settings import APPLICATION, MeasureRun, TrainSettings
 from pipelines.runs.application import Application, Inputs, require_size

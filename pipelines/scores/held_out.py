@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -167,3 +167,37 @@ def class_place(name: str, class_names: Sequence[str]) -> int:
     if name in class_names:
         return class_names.index(name)
     raise InputError(f"found the class {name!r}, expected one of {', '.join(class_names)}.")
+
+
+_GROUP = "unit"
+
+
+@dataclass(frozen=True)
+class HeldOutArrays:
+    """Base class of predictions of held-out examples: arrays of numbers, and `unit`, the group of each."""
+
+    def write(self, path: Path) -> None:
+        """Write the predictions, complete or not at all.
+
+        Raises:
+            InputError: They cannot be written.
+        """
+        with atomic_file(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **vars(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the predictions of a file.
+
+        Raises:
+            InputError: There is no such file, or it is damaged.
+        """
+        try:
+            found = read_arrays(path)
+            names = [field.name for field in fields(cls)]
+            return cls(**{key: found[key].astype(np.intp if key == _GROUP else np.float64) for key in names})
+        except (OSError, ValueError, LookupError) as error:
+            raise InputError(
+                f"{path} cannot be read as predictions of held-out examples ({error}). Continue the training "
+                "with --resume, which computes them, and export again."
+            ) from error

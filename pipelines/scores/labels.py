@@ -25,7 +25,7 @@ from pipelines.scores.cost_results import JudgedClasses
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio, stack_rows
 from pipelines.scores.guarantee_sizes import CONFIDENCE
 from pipelines.scores.guarantee_thresholds import Guarantee, SelectiveErrors, referral_threshold
-from pipelines.scores.held_out_arrays import HeldOutArrays
+from pipelines.scores.held_out import HeldOutArrays
 from pipelines.scores.results import Measured, MethodResult, score_values
 from pipelines.scores.uncertainty import error_auroc
 

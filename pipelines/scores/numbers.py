@@ -20,7 +20,7 @@ from data_prep.measure.scale import TargetScale
 from gpmodels.statistics.conformal import conformal_threshold
 from pipelines.scores.counts import count_scores
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio, stack_rows
-from pipelines.scores.held_out_arrays import HeldOutArrays
+from pipelines.scores.held_out import HeldOutArrays
 from pipelines.scores.results import Measured, MethodResult
 
 COVERAGES: Final = (0.5, 0.8, 0.9, 0.95)

@@ -8,7 +8,7 @@ from PIL import Image
 
 from data_prep.errors import InputError
 from data_prep.explore.folders import find_image_files, read_fitted_images
-from data_prep.files import walking
+from data_prep.files import entries
 
 
 def write(path, size=(6, 8), level=100):
@@ -70,14 +70,14 @@ def test_a_folder_without_images_is_refused(tmp_path):
 def test_a_subfolder_that_cannot_be_listed_is_left_out(tmp_path, monkeypatch):
     for name in ("cat/1.png", "dog/1.png", "closed/1.png"):
         write(tmp_path / name)
-    plain = walking.listed
+    plain = entries.listed
 
     def listed(folder):
         if folder.name == "closed":
             raise InputError(f"{folder}: cannot be listed (Permission denied).")
         return plain(folder)
 
-    monkeypatch.setattr(walking, "listed", listed)
+    monkeypatch.setattr(entries, "listed", listed)
     files, skipped = find_image_files(tmp_path)
     assert [file.name for file in files] == ["cat/1.png", "dog/1.png"]
     assert [entry.file.name for entry in skipped] == ["closed"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.walking import walked_folders
+from data_prep.files.entries import walked_folders
 
 
 def close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.serving import ClassServer
 from pipelines.classify.application import CLASSIFY, fitting_server
 from pipelines.classify.settings import ClassifyRun
-from pipelines.labelled.fitted_images import fitting_in_words
+from pipelines.labelled.images import fitting_in_words
 
 
 @pytest.fixture(scope="module")
