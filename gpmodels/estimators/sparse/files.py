@@ -34,6 +34,9 @@ NUMBERS = (
 )
 """Numbers that a fit finds, and that earlier files lack."""
 
+OF_INTERVALS = ("interval_scores", "interval_groups")
+"""Arrays that a regressor has whose intervals are calibrated."""
+
 
 def stored_sparse(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Return the arrays and the description that a file of a sparse GP holds."""
@@ -50,18 +53,12 @@ def stored_sparse(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any]]
         "weight_names": [weight.name for weight in estimator._engine(estimator.n_features_in_).head.weights],
         "iterations": estimator.n_iter_,
         "kept_iteration": getattr(estimator, "kept_iteration_", None),
-        "effective_observations": getattr(estimator, "effective_observations_", None),
-        "temperature": getattr(estimator, "temperature_", None),
-        "num_rows": float(estimator.num_rows_) if hasattr(estimator, "num_rows_") else None,
-        "rows_digest": getattr(estimator, "rows_digest_", None),
-        "weights_digest": getattr(estimator, "weights_digest_", None),
-        "linear_share": getattr(estimator, "linear_share_", None),
+        **{name: getattr(estimator, f"{name}_", None) for name in NUMBERS},
         **{name.rstrip("_"): bool(getattr(estimator, name)) for name in estimator._learned_flags},
     }
     if not is_classifier(estimator):
-        of_intervals = ("interval_scores", "interval_groups")
         arrays |= {
-            name: vars(estimator)[f"{name}_"] for name in of_intervals if f"{name}_" in vars(estimator)
+            name: vars(estimator)[f"{name}_"] for name in OF_INTERVALS if f"{name}_" in vars(estimator)
         }
         arrays["target_moments"] = np.array([estimator.target_mean_, estimator.target_scale_])
     return arrays, description
@@ -74,9 +71,9 @@ def restored_sparse(cls: type[Estimator], description: Mapping[str, Any], arrays
     estimator.n_features_in_ = len(estimator.input_mean_)
     if not is_classifier(estimator):
         estimator.target_mean_, estimator.target_scale_ = arrays["target_moments"].tolist()
-        if "interval_scores" in arrays:
-            estimator.interval_scores_ = arrays["interval_scores"]
-            estimator.interval_groups_ = arrays["interval_groups"]
+        for name in OF_INTERVALS:
+            if name in arrays:
+                setattr(estimator, f"{name}_", arrays[name])
     estimator.n_iter_ = description["iterations"]
     if description.get("kept_iteration") is not None:  # earlier files have none
         estimator.kept_iteration_ = description["kept_iteration"]
