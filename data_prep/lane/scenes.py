@@ -110,7 +110,6 @@ def write_scenes(
     count: int,
     seed: int,
     lane_textures: Sequence[str],
-    surroundings: Sequence[str] = SURROUNDINGS,
     obstacles: Sequence[str] = (),
     size: tuple[int, int] = (96, 128),
     first_index: int = 0,
@@ -124,7 +123,6 @@ def write_scenes(
         count: Number of scenes.
         seed: Seed of the random choices.
         lane_textures: Photographs of the lane, taken in turn.
-        surroundings: Photographs of the surroundings, as in `render_scene`.
         obstacles: Photographs of what stands on the lanes, taken in turn; none of them leaves the lanes free.
         size: Height and width in pixels.
         first_index: Number of the first scene.
@@ -142,9 +140,7 @@ def write_scenes(
         texture = lane_textures[index % len(lane_textures)]
         rng = np.random.default_rng([seed, index])
         obstacle = obstacles[index % len(obstacles)] if obstacles else None
-        scene = render_scene(
-            rng, lane_texture=texture, surroundings=surroundings, obstacle=obstacle, size=size
-        )
+        scene = render_scene(rng, lane_texture=texture, obstacle=obstacle, size=size)
         name = "_".join(["scene", f"{index:05d}", texture, *([obstacle] if obstacle else [])])
         write_picture(folder / "images" / f"{name}.jpg", scene.image, parameters=_JPEG_QUALITY)
         write_picture(folder / "masks" / f"{name}.png", scene.mask)

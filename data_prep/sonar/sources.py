@@ -158,14 +158,9 @@ def match_annotations(
     return _from_folder(files, images, annotations)
 
 
-def source_name(file: str, *, folders: int = 0) -> str:
-    """Return the name of the source that a file in a list or table means, as `example_name` does.
-
-    Args:
-        file: Path as a list or table has it.
-        folders: Number of its folders that belong to the name; 1 where names are class/file.
-    """
-    return example_name(file, folders=folders, suffixes=SONAR_SUFFIXES)
+def source_name(file: str) -> str:
+    """Return the name of the source that a file in a list or table means, as `example_name` does."""
+    return example_name(file, folders=0, suffixes=SONAR_SUFFIXES)
 
 
 def read_source_boxes(

@@ -102,14 +102,13 @@ def class_codes(labels: npt.NDArray[np.integer[Any]], num_classes: int) -> Float
     return np.eye(num_classes)[labels] - 1.0 / num_classes
 
 
-def mean_distance(x: FloatArray, seed: int = 0) -> float:
+def mean_distance(x: FloatArray) -> float:
     """Return the mean distance between rows `[N, D]`, or 1 where there is none to measure.
 
     Args:
         x: Rows; of more than `MAX_DISTANCE_ROWS`, as many are drawn.
-        seed: Seed of the draw.
     """
     if len(x) > MAX_DISTANCE_ROWS:
-        x = x[np.random.default_rng(seed).choice(len(x), MAX_DISTANCE_ROWS, replace=False)]
+        x = x[np.random.default_rng(0).choice(len(x), MAX_DISTANCE_ROWS, replace=False)]
     distance = float(pdist(x).mean()) if len(x) > 1 else 0.0
     return distance if distance > 0.0 else 1.0
