@@ -1,5 +1,6 @@
 """Settings of `prepare` for cell events; load without the code that uses them."""
 
+from pathlib import Path
 from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -82,6 +83,33 @@ class CellsPrepareSettings(CandidateSettings, SplitSettings):
         min_length=1,
         description="Name of one class that all kinds of events form together (the paper takes mitosis and "
         "apoptosis as one). Without it, each kind is a class.",
+    )
+    group_list: Path | None = Field(
+        default=None,
+        description="CSV file with the columns file and group: sequences of one group stay together in every "
+        "split.",
+    )
+    group_pattern: str | None = Field(
+        default=None,
+        description="Regular expression searched in each sequence's name; sequences that agree in its first "
+        "capture group (its whole match if it has none) stay together, for example those of one dish.",
+    )
+    train_list: Path | None = Field(
+        default=None,
+        description="Text file with one sequence per line: the training sequences. The others are tested on.",
+    )
+    test_list: Path | None = Field(
+        default=None,
+        description="Text file with one sequence per line: the test sequences. The others are trained on; "
+        "with both lists, they are left out.",
+    )
+    test_fraction: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Share of each class to test on where neither lists nor folds are given (paper: one "
+        "sequence trains, another tests); 0 puts all into training, 1 all into the test. A sequence stays on "
+        "one side.",
     )
 
     @model_validator(mode="after")

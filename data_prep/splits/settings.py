@@ -72,10 +72,7 @@ def require_one_split(folds: int | None, train_list: Path | None, test_list: Pat
 
 
 class SplitSettings(BaseModel):
-    """Settings of `prepare` that all applications with one label for each example share.
-
-    A file is an image, a video, or a sequence of frames.
-    """
+    """Settings of `prepare` that all applications with one label for each example share."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
