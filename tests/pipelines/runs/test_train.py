@@ -472,8 +472,8 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
     assert unheeded.startswith("Warning: num_inducing, num_experts: without effect, since no head of linear")
     epoch = "loss 0.5000, selection loss 0.2500, NLL 0.2000, accuracy 0.9000, F-measure 0.8000, ECE 0.0100 *"
     assert lines[0].startswith("Warning: So few selection examples (2) leave the best epochs")
-    assert lines[2].startswith("2 images are held out: if all of them are right, they can guarantee")
-    explained, *stages = lines[3:9]
+    assert lines[1].startswith("2 images are held out: if all of them are right, they can guarantee")
+    explained, *stages = lines[2:8]
     assert explained.endswith(" 2 to choose the best epoch: * marks the lowest selection NLL until then")
     assert stages == [
         f"pretraining epoch 1: {epoch}",
