@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.fitting import Fit, fit_image
+from data_prep.files.fitting import fit_image
+from data_prep.files.image_settings import Fit
 from data_prep.files.images import write_picture
 from pipelines.bundles.sources import find_sources
 from pipelines.command.tensorflow_start import start_tensorflow

@@ -11,9 +11,9 @@ from data_prep.errors import InputError, Skipped
 from data_prep.explore.quality import Quality, measure_quality
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.fitting import Fit, fit_image, fit_within
+from data_prep.files.fitting import fit_image, fit_within
 from data_prep.files.image_folders import ImageFile, list_image_files
-from data_prep.files.image_settings import KeptLevels
+from data_prep.files.image_settings import Fit, KeptLevels
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
 from data_prep.prepared.workers import Workers
 

@@ -6,16 +6,14 @@ The geometry is written once, for whole numbers and for tensors, so that a graph
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from data_prep.files.image_settings import Fit
 from data_prep.files.resizing import resize_by_area
-
-Fit = Literal["crop", "pad"]
-"""How an image of other proportions becomes one of a size: its middle part, or all of it with borders."""
 
 BORDER_LEVEL = 127
 """Level of the borders, in the middle of 0..255: networks scale it to about 0."""

@@ -4,6 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
+Fit = Literal["crop", "pad"]
+"""How an image of other proportions becomes one of a size: its middle part, or all of it with borders."""
+
 LevelRange = tuple[float, float]
 """The levels that become 0 and 255."""
 

@@ -4,8 +4,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from data_prep.files.fitting import Fit
-from data_prep.files.image_settings import LEVELS_DESCRIPTION, Levels
+from data_prep.files.image_settings import LEVELS_DESCRIPTION, Fit, Levels
 from data_prep.splits.settings import SPLIT_OPTIONS, ImageSplitSettings
 
 

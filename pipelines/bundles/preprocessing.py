@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data_prep.errors import InputError
-from data_prep.files.fitting import Fit
-from data_prep.files.image_settings import KEPT_DESCRIPTION, ImageKinds, KeptLevels
+from data_prep.files.image_settings import KEPT_DESCRIPTION, Fit, ImageKinds, KeptLevels
 
 
 class ImagePreprocessing(BaseModel):

@@ -20,8 +20,8 @@ from check_shapes import check_shapes
 from numpy.typing import NDArray
 
 from data_prep.files.depth import PERCENTILES
-from data_prep.files.fitting import BORDER_LEVEL, Fit, placement
-from data_prep.files.image_settings import FULL, KeptLevels, range_in_words
+from data_prep.files.fitting import BORDER_LEVEL, placement
+from data_prep.files.image_settings import FULL, Fit, KeptLevels, range_in_words
 from data_prep.files.images import encode_picture
 from data_prep.measure.scale import TargetScale
 from pipelines.bundles.frozen import FrozenFunction, Tensors

@@ -15,7 +15,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.fitting import Fit, fit_image, mostly_cut_off
+from data_prep.files.fitting import fit_image, mostly_cut_off
+from data_prep.files.image_settings import Fit
 from data_prep.files.images import write_picture
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing

@@ -17,8 +17,8 @@ from safetensors.numpy import load, save
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from data_prep.files.depth import read_at_levels
-from data_prep.files.fitting import Fit, fit_image
-from data_prep.files.image_settings import KeptLevels
+from data_prep.files.fitting import fit_image
+from data_prep.files.image_settings import Fit, KeptLevels
 from data_prep.labelled.near_duplicates import difference_hashes, small_grey
 from pipelines.trunks.features import FEATURES_VERSION, IMAGES_AT_ONCE, LoadedTrunk
 
