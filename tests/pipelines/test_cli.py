@@ -87,6 +87,7 @@ def _own_folder(monkeypatch, tmp_path) -> None:
 
 @pytest.fixture
 def steps(monkeypatch) -> Recorder:
+    import_module("pipelines.bundles.runtimes")  # takes from the metadata what is not replaced here
     recorder = Recorder()
     replaced: dict[str, object] = {
         "runs.train": recorder,
