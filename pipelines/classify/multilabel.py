@@ -37,6 +37,11 @@ from pipelines.scores.report import UNFAMILIAR_TEXT, Gallery, GalleryImage, Pane
 from pipelines.scores.results import MethodResult
 
 
+def names_of(data: Any, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the labels for some examples by name."""
+    return dict.fromkeys(names, data.manifest.label_names)
+
+
 def record_labels(example: JudgedExample, outputs: Outputs) -> LabelRecord:
     """Return what the scores need to know of a prediction."""
     return LabelRecord(example.name, example.fact, np.array(example.truth), outputs["probability"])
@@ -46,9 +51,7 @@ def record_labels(example: JudgedExample, outputs: Outputs) -> LabelRecord:
 class LabelJudge(ClassJudge[Any]):
     """Judges several labels as `ClassJudge` does classes; nothing is referred before a prediction."""
 
-    facts: Callable[[Any, Sequence[str]], Mapping[str, Any]] | None = lambda data, names: dict.fromkeys(
-        names, data.manifest.label_names
-    )
+    facts: Callable[[Any, Sequence[str]], Mapping[str, Any]] | None = names_of
     record: Callable[[JudgedExample, Outputs], Any] = record_labels
     referral: Callable[[JudgedExample, Outputs], tuple[float, float] | None] = lambda *_: None
     refers_classes: bool = False

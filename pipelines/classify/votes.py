@@ -44,6 +44,11 @@ HEADS = ("linear", "ridge_linear", "svgp", "hgp")
 """Heads that know votes."""
 
 
+def vote_facts(data: VoteData, splits: Splits) -> dict[str, Any]:
+    """Return what a run records about its classes; N is the number of training images, not of votes."""
+    return {**class_facts(data, splits), "votes": True}
+
+
 def check_votes_can_be_learned(data: VoteData, _splits: Splits, settings: TrainSettings) -> list[str]:
     """Refuse settings that votes do not go with.
 
@@ -128,7 +133,7 @@ def of_votes(
             training_batches=training_batches,
             plain_batches=plain_batches,
             steps_per_epoch=steps_per_epoch,
-            facts=(lambda data, splits: {**class_facts(data, splits), "votes": True}, fit_facts),
+            facts=(vote_facts, fit_facts),
             checks=(check_votes_can_be_learned,),
             fitting=(require_size, require_classes, require_fit),
         ),

@@ -153,6 +153,11 @@ def mosaic(patches: Sequence[tuple[HistopathologyExample, NDArray[np.uint8]]]) -
 # The applications
 
 
+def patch_settings(run: HistopathologyRun) -> dict[str, Any]:
+    """Return how images are cut into patches, as JSON has it."""
+    return run.patches.model_dump(mode="json")
+
+
 _FEATURES = ViewFacts(lambda manifest: manifest.patches.model_dump(mode="json"))
 
 _TOWERS_DEPLOYMENT: ClassDeployment[TrainSettings, HistopathologyRun] = ClassDeployment(
@@ -171,7 +176,7 @@ _TOWERS_DEPLOYMENT: ClassDeployment[TrainSettings, HistopathologyRun] = ClassDep
         "cutting an image into patches without background, as preprocessing_settings or preprocessing.json "
         "says; `gpimaging histopathology predict` does it."
     ),
-    settings=lambda run: run.patches.model_dump(mode="json"),
+    settings=patch_settings,
 )
 
 _TOWERS: TissueApplication = Application(

@@ -190,6 +190,11 @@ def class_referral(example: JudgedExample, outputs: Outputs) -> tuple[float, flo
     return float(outputs[PREDICTIVE_ENTROPY]), float(predicted != example.truth)
 
 
+def image_itself(_data: LabelledData[Any], example: JudgedExample) -> Picture:
+    """Return the image itself."""
+    return example.original
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClassJudge(Generic[DataKind]):
     """Judges the classes of examples, or of pools of examples.
@@ -207,7 +212,7 @@ class ClassJudge(Generic[DataKind]):
     """
 
     judged: str = "images"
-    picture: Callable[[DataKind, JudgedExample], Picture] = lambda _data, example: example.original
+    picture: Callable[[DataKind, JudgedExample], Picture] = image_itself
     pools: Pools | None = None
     facts: Callable[[DataKind, Sequence[str]], Mapping[str, Any]] | None = None
     record: Callable[[JudgedExample, Outputs], Any] = class_record
@@ -331,6 +336,11 @@ def of_classes(outputs: Outputs) -> Outputs:
 # What is deployed
 
 
+def class_server(model: HybridModel, run: HeadRun) -> Server:
+    """Return the graph that predicts one class for each image."""
+    return ClassServer(model.inference_function(), run.size)
+
+
 def image_signatures(run: LabelledRun, single_latent: bool) -> dict[str, SignatureDescription]:
     """Return the signatures of a bundle that takes images."""
     return class_signatures(run.class_names, single_latent=single_latent)
@@ -352,6 +362,16 @@ def noise_of_size(shape: tuple[int, int]) -> NDArray[Any]:
     noise = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=shape), 2.0)
     levels = np.round(255 * (noise - noise.min()) / np.ptp(noise)).astype(np.uint8)
     return np.repeat(levels[..., None], 3, axis=2)
+
+
+def no_files(_run: HeadRun) -> dict[str, str]:
+    """Return no further files for a bundle."""
+    return {}
+
+
+def as_trained(model: HybridModel, _folder: Path, _run: HeadRun) -> HybridModel:
+    """Return the model as it was trained."""
+    return model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,12 +404,10 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
     inside: Callable[[RunKind], str] = image_preprocessing
     counted: Callable[[RunKind], dict[str, int]] = lambda _: {}
     signatures: Callable[[RunKind, bool], dict[str, SignatureDescription]] = image_signatures
-    server: Callable[[HybridModel, RunKind], Server] = lambda model, run: ClassServer(
-        model.inference_function(), run.size
-    )
+    server: Callable[[HybridModel, RunKind], Server] = class_server
     sample: Callable[[RunKind, keras.Model], NDArray[Any]] = smooth_noise
-    files: Callable[[RunKind], dict[str, str]] = lambda _run: {}
-    deployed: Callable[[HybridModel, Path, RunKind], HybridModel] = lambda model, _folder, _run: model
+    files: Callable[[RunKind], dict[str, str]] = no_files
+    deployed: Callable[[HybridModel, Path, RunKind], HybridModel] = as_trained
 
     def metadata(self, name: str, head: str, settings: SettingsKind, run: RunKind, network: str) -> Metadata:
         """Return the description of a bundle.

@@ -129,6 +129,16 @@ def views_signatures(run: ViewsRun, single_latent: bool) -> dict[str, SignatureD
     return view_signatures(run.class_names, view_preprocessing(run).views, single_latent=single_latent)
 
 
+def inside_views(_run: ViewsRun) -> str:
+    """Return what the graph of a bundle does to features, in words."""
+    return "scaling of the views and projection on principal components."
+
+
+def no_settings(_run: ViewsRun) -> dict[str, Any]:
+    """Return no preprocessing settings: those of views are in a file of their own, see `views_files`."""
+    return {}
+
+
 def views_files(run: ViewsRun) -> dict[str, str]:
     """Return the file that says how the features are computed."""
     return {PREPROCESSING: view_preprocessing(run).model_dump_json(indent=1) + "\n"}
@@ -140,8 +150,8 @@ def typical_features(_run: ViewsRun, network: keras.Model) -> NDArray[np.float32
 
 
 DEPLOYED_VIEWS: dict[str, Any] = {
-    "settings": lambda _run: {},
-    "inside": lambda _run: "scaling of the views and projection on principal components.",
+    "settings": no_settings,
+    "inside": inside_views,
     "signatures": views_signatures,
     "server": views_server,
     "sample": typical_features,

@@ -245,6 +245,11 @@ class LaneJudge(ClassJudge[Any]):
 # What is deployed
 
 
+def map_server(model: HybridModel, run: LaneRun) -> MapServer:
+    """Return the graph that predicts maps at the size of the images."""
+    return MapServer(model.inference_function(), run.size, levels=run.levels)
+
+
 def inside_maps(run: LaneRun) -> str:
     """Return what the graph does to an image before the network, in words."""
     return ("" if run.levels is None else levels_in_words(run.levels)) + image_preprocessing(run)
@@ -254,6 +259,11 @@ def rendered_scene(run: LaneRun, _network: keras.Model) -> Picture:
     """Return a rendered scene, larger than the network's size."""
     larger = (run.size[0] * 3 // 2, run.size[1] * 3 // 2)
     return render_scene(np.random.default_rng(0), lane_texture="brick", size=larger).image
+
+
+def lane_preprocessing(run: LaneRun) -> dict[str, Any]:
+    """Return how images became those of the training."""
+    return LanePreprocessing(levels=run.levels).model_dump(exclude_defaults=True)
 
 
 LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
@@ -304,11 +314,11 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
             "own labelled images with `gpimaging lane evaluate` before relying on it."
         ),
         preprocessing="applying EXIF orientation, decoding TIFF and palette BMP.",
-        settings=lambda run: LanePreprocessing(levels=run.levels).model_dump(exclude_defaults=True),
+        settings=lane_preprocessing,
         inside=inside_maps,
         signatures=lambda run, _: map_signatures(run.size),
         counted=lambda run: {"pixels": run.num_data},
-        server=lambda model, run: MapServer(model.inference_function(), run.size, levels=run.levels),
+        server=map_server,
         sample=rendered_scene,
     ),
     read_image=lambda path, run: resize_image(read_at_levels(path, run.levels), run.size),

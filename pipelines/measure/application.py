@@ -18,7 +18,7 @@ from data_prep.files.fitting import fit_image
 from data_prep.measure.manifest import MeasureManifest
 from data_prep.measure.scale import count_scale, find_scale
 from data_prep.prepared.workers import Cluster
-from data_prep.splits.divide import manifest_splits
+from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
 from pipelines.bundles.metadata import number_signatures
 from pipelines.bundles.serving import NumberServer, fit_images
@@ -72,6 +72,11 @@ def encoded(
     return encoded_by_trunk(PreparedImages(data.folder, scaled), settings, run_folder, console, cluster)
 
 
+def number_facts(data: MeasureData, splits: Splits) -> dict[str, Any]:
+    """Return what a run records about its numbers; N is the number of training examples."""
+    return {"num_data": len(splits.train), "scale": data.manifest.scale}
+
+
 def require_numbers(data: MeasureData, model: Path, run: MeasureRun) -> None:
     """Raise `InputError` where numbers have another unit, or no logarithm that the run could have learned."""
     if data.manifest.unit != run.scale.unit:
@@ -115,7 +120,7 @@ _ON_IMAGES: Application[MeasureData, TrainSettings, MeasureRun] = Application(
         training_batches=training_batches,
         plain_batches=plain_batches,
         steps_per_epoch=steps_per_epoch,
-        facts=(lambda data, splits: {"num_data": len(splits.train), "scale": data.manifest.scale}, fit_facts),
+        facts=(number_facts, fit_facts),
         fitting=(require_size, require_numbers, require_fit),
     ),
     network=replace(IMAGE_NETWORK, likelihood=lambda settings: settings.likelihood),

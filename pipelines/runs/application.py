@@ -221,6 +221,11 @@ def require_size(data: Prepared[Any], model: Path, run: HeadRun) -> None:
         )
 
 
+def image_shape(run: HeadRun) -> tuple[int | None, ...]:
+    """Return the shape of batches of colour images of the run's size."""
+    return (None, *run.size, 3)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Network(Generic[Settings_contra, Run_contra]):
     """The network from what an example is to features.
@@ -243,7 +248,7 @@ class Network(Generic[Settings_contra, Run_contra]):
 
     make: Callable[[Settings_contra, Run_contra], keras.Model]
     name: Callable[[Settings_contra, Run_contra], str]
-    input_shape: Callable[[Run_contra], tuple[int | None, ...]] = lambda run: (None, *run.size, 3)
+    input_shape: Callable[[Run_contra], tuple[int | None, ...]] = image_shape
     require_start: Callable[[Settings_contra, Run_contra], None] | None = None
     start: Callable[[keras.Model, Settings_contra, tf.data.Dataset], None] | None = None
     views: Callable[[Settings_contra, Run_contra], Mapping[str, slice] | None] | None = None

@@ -217,9 +217,19 @@ def with_trunk(model: HybridModel, run_folder: Path, run: VideoRun) -> HybridMod
     return model.with_trunk(kept_trunk(run_folder, run))
 
 
+def clip_server(model: HybridModel, run: VideoRun) -> ClipServer:
+    """Return the graph that predicts one class for each clip."""
+    return ClipServer(model.inference_function(), run.clip_shape)
+
+
 def signatures_of_clips(run: VideoRun, single_latent: bool) -> dict[str, SignatureDescription]:
     """Return the signatures of a bundle that takes clips."""
     return clip_signatures(run.class_names, run.clip_shape, single_latent=single_latent)
+
+
+def inside_res3d(_run: VideoRun) -> str:
+    """Return what Res3D does to clips itself, in words."""
+    return "scaling by the channel means and deviations of torchvision's r3d_18."
 
 
 def drifting_noise(run: VideoRun, _network: keras.Model) -> NDArray[np.uint8]:
@@ -334,9 +344,9 @@ VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
             "`gpimaging video predict` does it."
         ),
         settings=lambda run: run.clips.model_dump(mode="json"),
-        inside=lambda _run: "scaling by the channel means and deviations of torchvision's r3d_18.",
+        inside=inside_res3d,
         signatures=signatures_of_clips,
-        server=lambda model, run: ClipServer(model.inference_function(), run.clip_shape),
+        server=clip_server,
         sample=drifting_noise,
         deployed=with_trunk,
     ),
