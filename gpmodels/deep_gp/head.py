@@ -18,6 +18,9 @@ from gpmodels.units.sparse import SparseUnits, whitened_features
 INNER_ROOT = 1e-5
 """Root of q's covariance with which inner layers start: nearly certain, so that the mean function decides."""
 
+BLOCK_VALUES = 4_000_000
+"""Covariances of functions at points that a draw holds at a time, or those of one set of points."""
+
 
 class SparseLayer(Layer):
     """Sparse variational processes side by side: one set of inducing inputs, a q for each function.
@@ -94,11 +97,18 @@ class SparseLayer(Layer):
 
     def drawn(self, inputs: tf.Tensor, rng: np.random.RandomState) -> FloatArray:
         """Draw all functions at the N points of each of S sets of inputs; time grows with S N³."""
-        covariance = tf.add_n(unit_covariance(self.units, self.units.whitening(), 0, inputs))
-        value, vector = np.linalg.eigh(covariance)  # [W, S, N], [W, S, N, N]
-        noise = np.sqrt(value.clip(0.0)) * rng.standard_normal(value.shape)
         mean = self.marginals()(tf.reshape(inputs, [-1, self.num_inputs])).mean.numpy()
-        return mean.reshape([*inputs.shape[:2], -1]) + np.moveaxis((vector @ noise[..., None])[..., 0], 0, 2)
+        draws: FloatArray = mean.reshape([*inputs.shape[:2], -1]).astype(np.float64)
+        noise = rng.standard_normal([draws.shape[2], *draws.shape[:2]])  # [W, S, N]
+        whitening = self.units.whitening()
+        step = max(BLOCK_VALUES // (draws.shape[2] * draws.shape[1] ** 2), 1)
+        for start in range(0, len(draws), step):
+            block = slice(start, start + step)
+            covariance = tf.add_n(unit_covariance(self.units, whitening, 0, inputs[block]))
+            value, vector = np.linalg.eigh(covariance)  # [W, S, N], [W, S, N, N] of the block
+            along = np.sqrt(value.clip(0.0)) * noise[:, block]
+            draws[block] += np.moveaxis((vector @ along[..., None])[..., 0], 0, 2)
+        return draws
 
     def prior_kl(self) -> tf.Tensor:
         """Return KL(q(v) ‖ N(0, I)) of all functions, nats."""

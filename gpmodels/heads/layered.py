@@ -220,7 +220,7 @@ class LayeredHead(GPHead, abc.ABC):
 
         Args:
             features: Features of the points, `[N, D]`. With sparse layers time grows with W `num_samples` N³,
-                memory with W `num_samples` N².
+                memory with W N².
             num_samples: Number of draws.
             seed: Seed of the draws, or a `RandomState`.
 

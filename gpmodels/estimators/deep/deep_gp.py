@@ -173,8 +173,8 @@ class _DeepGPEstimator(SparseGPEstimator):
         """Draw the functions of each layer at all rows together.
 
         Args:
-            X: Inputs, `[N, D]`. With sparse layers time grows with W `n_samples` N³ and memory with
-                W `n_samples` N²: draw for some hundred rows.
+            X: Inputs, `[N, D]`. With sparse layers time grows with W `n_samples` N³ and memory with W N²:
+                draw for some hundred rows.
             n_samples: Number of draws.
             random_state: Seed of the draws, or a `RandomState`.
 

@@ -28,6 +28,7 @@ from gpmodels.estimators.sparse.temperature import (
     tempered_log_probabilities,
 )
 from gpmodels.heads.gp import Points
+from gpmodels.units.counts import check_counts
 
 LIKELIHOODS = ("auto", "bernoulli", "logistic", "softmax", "robust_max")
 
@@ -176,6 +177,9 @@ class _SparseGPClassifier(LeavesOneOutClassifier, _GPClassifier, ConjugateEstima
         Returns:
             The draws, `[N, S]`; where each class has a function of its own `[N, S, C]`.
 
+        Raises:
+            ValueError: `n_samples` is no positive whole number, or X is not what the model was fitted to.
+
         Example:
             >>> from sklearn.datasets import load_iris
             >>> X, y = load_iris(return_X_y=True)
@@ -183,6 +187,7 @@ class _SparseGPClassifier(LeavesOneOutClassifier, _GPClassifier, ConjugateEstima
             >>> model.sample_functions(X[:4], 5).shape
             (4, 5, 3)
         """
+        check_counts(n_samples=n_samples)
         outputs, random = self.predict_distribution(X), check_random_state(random_state)
         shape = outputs["latent_mean"].shape
         mean, variance = (outputs[key].reshape(shape[0], -1) for key in ("latent_mean", "latent_variance"))

@@ -25,6 +25,7 @@ from gpmodels.estimators.sparse.leave_one_out import LeavesOneOutRegressor
 from gpmodels.estimators.sparse.row_digest import row_digest
 from gpmodels.likelihoods.names import COUNT_LIKELIHOODS, TARGET_LIKELIHOODS
 from gpmodels.statistics.conformal import conformal_threshold, groups_needed
+from gpmodels.units.counts import check_counts
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -259,6 +260,10 @@ class _JointRegressor(_GPRegressor):
         Returns:
             The draws, `[N, n_samples]`.
 
+        Raises:
+            ValueError: `n_samples` is no positive whole number, the model is one of counts, or X is not what
+                it was fitted to.
+
         Example:
             >>> from sklearn.datasets import load_diabetes
             >>> X, y = load_diabetes(return_X_y=True)
@@ -266,6 +271,7 @@ class _JointRegressor(_GPRegressor):
             >>> model.sample_y(X[:4], 3).shape
             (4, 3)
         """
+        check_counts(n_samples=n_samples)
         outputs, covariance = self._joint(X)
         if noise:
             np.fill_diagonal(covariance, outputs["variance"])

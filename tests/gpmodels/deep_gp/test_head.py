@@ -275,3 +275,16 @@ def test_joint_draws_have_the_covariance_of_each_layer_and_the_mixture_of_predic
     variance = (latent.variance.numpy() + latent.mean.numpy() ** 2).mean(axis=0) - mean**2
     assert (np.abs(output.mean(axis=0) - mean) < 4.0 * np.sqrt(variance / 1000)).all()
     np.testing.assert_allclose(output.var(axis=0), variance, rtol=0.25)
+
+
+def test_joint_draws_hold_the_covariances_of_some_draws_at_a_time(monkeypatch):
+    head = random_deep_gp(1, widths=[2])
+    x = points(4, 1)
+    together = head.sample_layers(x, 5, seed=1)
+    shapes, eigh = [], np.linalg.eigh
+    monkeypatch.setattr("gpmodels.deep_gp.layers.BLOCK_VALUES", 2 * 2 * 4**2)  # of two draws of two functions
+    monkeypatch.setattr(np.linalg, "eigh", lambda part: shapes.append(part.shape[:2]) or eigh(part))
+    by_blocks = head.sample_layers(x, 5, seed=1)
+    assert shapes[:3] == [(2, 2), (2, 2), (2, 1)]
+    for one, other in zip(together, by_blocks, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

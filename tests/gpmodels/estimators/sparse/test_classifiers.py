@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.model_selection import cross_val_score, train_test_split
 
-from gpmodels import HGPClassifier, SVGPClassifier, VMGPClassifier
+from gpmodels import HGPClassifier, SVGPClassifier, SVGPRegressor, VMGPClassifier
 from tests.gpmodels.estimators.small import SMALL
 
 
@@ -70,6 +70,15 @@ def test_functions_of_several_rows_are_drawn_together():
     np.testing.assert_allclose(found.var(axis=1), variance, rtol=0.05)
     assert np.corrcoef(found)[0, 1] > 0.99 > np.corrcoef(found)[0, 2] + 0.2
     np.testing.assert_array_equal(model.sample_functions(rows, 2), model.sample_functions(rows, 2))
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True])
+def test_draws_are_counted_by_positive_whole_numbers(count):
+    message = f"n_samples must be at least 1, and a whole number, but is {count!r}"
+    with pytest.raises(ValueError, match=message):
+        SVGPClassifier().sample_functions(np.zeros([2, 2]), count)
+    with pytest.raises(ValueError, match=message):
+        SVGPRegressor().sample_y(np.zeros([2, 2]), count)
 
 
 @pytest.mark.slow
