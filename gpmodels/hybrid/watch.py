@@ -125,9 +125,11 @@ class Sums(keras.metrics.Metric):
         absent = np.flatnonzero(counts <= 0.0)
         if not len(absent):
             return ""
+        listed = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
         return (
-            f"no point is of {len(absent)} of the {len(counts)} classes ({absent[:5].tolist()}), of "
-            "which nothing is learned. Classes are numbered from 0 without gaps, and num_classes counts them."
+            f"classes without a training point, of which nothing is learned: {listed} (of {len(counts)} "
+            "classes, counted from 0). If they should have some, check that classes are numbered from 0 "
+            "without gaps, and that num_classes counts them."
         )
 
 

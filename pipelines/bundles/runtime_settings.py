@@ -4,7 +4,7 @@ from typing import Final, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-_OF_FLOAT32: Final = ("max_error", "max_false", "refer", "coverage")
+_OF_FLOAT32: Final = ("max_error", "max_false", "refer", "refer_above", "coverage")
 """Settings whose thresholds come from predictions of held-out data by the network in float32."""
 
 

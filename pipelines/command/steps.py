@@ -44,7 +44,7 @@ _PANEL: Final = "Shared by all steps"
 
 _FOLDERS: Final[dict[str, tuple[type, str]]] = {
     "data": (Path, "Prepared folder, written by the prepare step."),
-    "model": (Path, "Run folder of a train step, or bundle folder of an export step."),
+    "model": (Path, "Run folder of a train step; predict takes the bundle folder of an export step."),
     "out": (Path, "Folder to write to."),
     "resume": (bool, "Continue an interrupted run; what is complete is not repeated."),
 }

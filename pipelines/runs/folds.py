@@ -121,6 +121,15 @@ def held_out_names(job: Job[Any, Any, Any]) -> tuple[str, ...]:
     return (*job.splits.selection, *(name for splits in fold_splits(job) for name in splits.test))
 
 
+def unlearned_classes(fold: Job[Any, Any, Any]) -> list[str]:
+    """Return the names of the classes all of whose training examples are in a fold; its heads learn none."""
+    if fold.has_real_targets:
+        return []
+    examples, is_learned = fold.data.manifest.select(fold.splits.test), _is_learned(fold, "test")
+    unseen = {example.label for example, known in zip(examples, is_learned, strict=True) if not known}
+    return [fold.data.manifest.class_names[label] for label in sorted(unseen)]
+
+
 class HeldOutPoints(NamedTuple):
     """What a head predicts of the held-out examples, in the order of `held_out_names`.
 
@@ -193,7 +202,11 @@ def _sharpness(fold: Job[Any, Any, Any], whole: SelectedPoints, own: SelectedPoi
 
 
 def _is_learned(fold: Job[Any, Any, Any], part: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return of each example of a part of a fold whether the fold's heads were trained on its class."""
+    """Return of each example of a part of a fold whether the fold's heads were trained on its class.
+
+    Of votes that is the class with most of them: heads that saw a class as a minority of votes alone are less
+    sure of it than the head of all examples, and count as not having learned it.
+    """
     trained, judged = (
         [example.label for example in fold.data.manifest.select(getattr(fold.splits, name))]
         for name in ("train", part)

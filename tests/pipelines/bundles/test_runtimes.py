@@ -78,7 +78,7 @@ def test_tensorflow_is_taken_where_litert_cannot_be_imported(
         litert_file(Path("bundle"), RuntimeSettings(runtime="int8"))
 
 
-@pytest.mark.parametrize("given", [{"max_error": 0.1, "coverage": 0.9}, {"refer": 0.1}])
+@pytest.mark.parametrize("given", [{"max_error": 0.1, "coverage": 0.9}, {"refer": 0.1}, {"refer_above": 0.5}])
 def test_thresholds_of_float32_are_not_of_int8(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{' and '.join(given)} cannot be kept by int8"):
         PredictSettings(runtime="int8", **given)

@@ -10,7 +10,13 @@ import pytest
 from data_prep.prepared.manifest import LabelledExample, LabelledManifest
 from data_prep.splits.divide import Splits
 from pipelines.runs import folds
-from pipelines.runs.folds import held_out_names, held_out_points, num_folds_of, untrained_folds
+from pipelines.runs.folds import (
+    held_out_names,
+    held_out_points,
+    num_folds_of,
+    unlearned_classes,
+    untrained_folds,
+)
 from pipelines.runs.selection import SelectedNumbers, SelectedPoints
 
 
@@ -46,6 +52,7 @@ class OneJob:
     application: Any
     settings: Any = field(default_factory=lambda: SimpleNamespace(out_of_fold=True, seed=3))
     has_several_labels: bool = False
+    has_real_targets: bool = False
 
     @property
     def data(self) -> Any:
@@ -192,6 +199,10 @@ def test_what_heads_without_a_fold_never_saw_says_nothing_of_the_head_of_all(
     }
     assert points.weights.sum() == counted
     assert without_weight == ({"007/0", "007/1"} if counted == 94 else set())
+    unlearned = [unlearned_classes(fold) for fold in untrained_folds(whole)]
+    assert sorted(unlearned) == [[], [], [], [], ["c"] if counted == 94 else []]
+    of_numbers = replace(whole, has_real_targets=True)
+    assert not any(unlearned_classes(fold) for fold in untrained_folds(of_numbers))
 
 
 def test_heads_without_a_fold_are_taken_to_be_as_sure_as_the_head_of_all(tmp_path, monkeypatch):
