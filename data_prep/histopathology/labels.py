@@ -273,17 +273,26 @@ def _with_rows(
         except InputError as error:
             skipped.append(Skipped(image.path, str(error)))
             continue
-        of_patches = {place: rows[one].get(settings.label_column, "") for place, one in patches.items()}
+        labels = {place: rows[one].get(settings.label_column, "") for place, one in patches.items()}
+        of_patches = {place: label for place, label in labels.items() if label}
         class_name = row.get(settings.label_column) or None if None in of_image else None
         if settings.label_column not in columns and survival[1] is not None:
             class_name = EVENT if survival[1] else CENSORED
         patient = row.get(settings.patient_column)
-        is_unlabelled = class_name is None and labels_needed and not of_patches
-        if is_unlabelled or not all(of_patches.values()) or patient == "":
+        is_unlabelled = not of_patches and (bool(patches) or (class_name is None and labels_needed))
+        if is_unlabelled or patient == "":
             lacking = "patient" if patient == "" else "label"
             reason = f"{image.path}: has no {lacking} in {table}. Complete its row, or remove the image."
             skipped.append(Skipped(image.path, reason))
             continue
+        instead = "is left out" if class_name is None else f"gets that of its image, {class_name}"
+        skipped += [
+            Skipped(
+                table, f"{table}, line {line}: the patch has no label, so that it {instead}. Complete it."
+            )
+            for place, line in patches.items()
+            if place not in of_patches
+        ]
         known = TissueImage(image.name, image.path, class_name, None, patient, *survival)
         found.append(replace(known, patches=of_patches))
     _check_patients(found, table)

@@ -15,14 +15,17 @@ from data_prep.measure.scale import FENCE, FloatArray, fences, find_scale
 from data_prep.measure.settings import MeasurePrepareSettings
 
 _UNIT = r"\s*[\[(](?P<unit>[^\])]*)[\])]"
-_COMMA = re.compile(r"[+-]?\d[\d. ]*,\d+\D*")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})\D*")  # 1,234 may be a decimal
+_UNIT_BEGINS = r"(?![exEX]\s?[+-]?\d)(?:[^\W\d_]|[%‰°$€£])"  # not as in 1'000, 5±1, 12:30 or 3 e5
+_REST = rf"([eE][+-]?\d+)?(\D*|\s*{_UNIT_BEGINS}.*)"  # a unit may have a digit, as mm2
+_COMMA = re.compile(rf"[+-]?\d[\d. ]*,\d+{_REST}")
+_THOUSANDS = re.compile(
+    rf"[+-]?\d{{1,3}}((,\d{{3}})+\.\d+|(,\d{{3}}){{2,}}){_REST}"
+)  # 1,234 may be a decimal
 _MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mai|okt|dez)"  # a unit may have three letters
 _DATE = re.compile(
     rf"(\d{{1,4}}([-/.])\d{{1,2}}\2\d{{1,4}}|\d{{1,2}}[-. ]{{0,2}}{_MONTH}([-. ]\d{{2,4}})?"
     rf"|\d{{1,2}}[-/]\d{{4}}|{_MONTH}[-. ]\d{{2,4}})([ T]\d{{1,2}}:.*)?"
 )
-_UNIT_BEGINS = r"(?![exEX]\s?[+-]?\d)(?:[^\W\d_]|[%‰°$€£])"  # not as in 1'000, 5±1, 12:30 or 3 e5
 _WITH_UNIT = re.compile(rf"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>{_UNIT_BEGINS}.*)")
 _MANY_EQUAL = 0.5
 _RANGES = 4

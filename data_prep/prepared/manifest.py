@@ -22,6 +22,13 @@ RECORD_HEADER_BYTES = 12  # of a TFRecord: length (8) and its checksum (4)
 RECORD_FOOTER_BYTES = 4  # checksum of the data
 _LENGTH_BYTES = 8
 
+_LABELS_OF = {
+    "classify": "one class for each image",
+    "multilabel": "several yes/no labels for each image",
+    "votes": "votes of several people for the class of each image",
+}
+"""Of what users know as one application, `classify`: what its folders hold."""
+
 ManifestKind = TypeVar("ManifestKind", bound="Manifest")
 
 
@@ -273,10 +280,16 @@ def load_manifest(folder: Path, kind: type[ManifestKind]) -> ManifestKind:
         problems = error.errors(include_url=False)
         for problem in problems:
             if problem["loc"] == ("application",):
+                found, expected = problem["input"], kind.model_fields["application"].default
+                labels, wanted = _LABELS_OF.get(str(found)), _LABELS_OF.get(expected)
+                if labels and wanted:
+                    raise InputError(
+                        f"{path}: prepared with {labels}, expected {wanted}, as the model learned. Prepare "
+                        "the images with a table of that kind."
+                    ) from error
                 raise InputError(
-                    f"{path}: prepared for the application {problem['input']!r}, expected "
-                    f"{kind.model_fields['application'].default!r}. Give a folder that the application's own "
-                    "`prepare` wrote."
+                    f"{path}: prepared for the application {found!r}, expected {expected!r}. Give a folder "
+                    "that the application's own `prepare` wrote."
                 ) from error
         first = problems[0]
         where = ".".join(map(str, first["loc"])) or "the file"

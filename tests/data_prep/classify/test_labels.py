@@ -119,7 +119,10 @@ def test_a_prepared_folder_has_the_labels_and_says_so(tmp_path):
         "a": (1, 0), "b": (0, None), "c": (0, 1), "d": (1, 1),
     }  # fmt: skip
     assert str(manifest.targets(["b0"])) == "[(0.0, nan)]"
-    with pytest.raises(InputError, match="prepared for the application 'multilabel', expected 'classify'"):
+    said = (
+        "prepared with several yes/no labels for each image, expected one class for each image, as the model"
+    )
+    with pytest.raises(InputError, match=said):
         load_manifest(tmp_path / "out", ClassifyManifest)
     fewer = manifest.model_dump() | {"label_names": ("head", "tail", "neck")}
     with pytest.raises(ValueError, match="not one label for each of head, tail, neck"):

@@ -93,6 +93,22 @@ def test_a_table_of_patches(folder: Path, tmp_path: Path) -> None:
     ] * 2
 
 
+def test_a_patch_without_a_label_leaves_the_others_of_its_image(folder: Path, tmp_path: Path) -> None:
+    rows = [
+        "p1/a/000000_000040,benign,1",
+        "p1/a/000040_000000,,1",
+        "c/000000_000000,bad,2",
+        "c/000040_000000,,2",
+    ]
+    table = write_table(tmp_path / "labels.csv", "file,label,patient", *rows, "c,benign,2")
+    manifest = prepare_histopathology(folder, tmp_path / "out", SMALL, labels=table).manifest
+    assert [one.name for one in manifest.examples if one.source == "p1/a"] == ["p1/a/000000_000040"]
+    assert len([one for one in manifest.examples if one.source == "c"]) == 6
+    said = "\n".join(reasons(tmp_path / "out"))
+    assert f"{table}, line 3: the patch has no label, so that it is left out. Complete it." in said
+    assert "line 5: the patch has no label, so that it gets that of its image, benign." in said
+
+
 def test_patches_that_are_not_cut_or_contradict_are_refused(folder: Path, tmp_path: Path) -> None:
     def prepare(*rows: str, masks: Path | None = None) -> None:
         table = write_table(
