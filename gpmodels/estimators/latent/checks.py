@@ -39,17 +39,12 @@ def check_settings(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
         value = getattr(estimator, name)
         if value not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, but is {value!r}.")
-    for name, other in (
-        ("num_dimensions", None),
-        ("batch_size", None),
-        ("max_iterations", None),
-        ("num_inducing", "auto"),
-    ):
+    instead = {"max_iterations": None, "num_inducing": "auto"}
+    for name in ("num_dimensions", "batch_size", "max_iterations", "num_inducing"):
         value = getattr(estimator, name)
-        is_other = value == other if other is not None else value is None and name == "max_iterations"
-        if not is_other and not is_count(value):
-            instead = ' or "auto"' if other else ""
-            raise ValueError(f"{name} must be a positive integer{instead}, but is {value!r}.")
+        if not is_count(value) and not (name in instead and value == instead[name]):
+            allowed = f" or {instead[name]!r}" if name in instead else ""
+            raise ValueError(f"{name} must be a positive integer{allowed}, but is {value!r}.")
     for name in ("learning_rate", "tolerance"):
         value = getattr(estimator, name)
         is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -81,27 +76,35 @@ def checked_views(estimator: BaseEstimator, x: FloatArray) -> IntArray | None:
     views = normalised_views(estimator.views)
     last = max(map(max, views))
     if last >= num_columns:
-        raise ValueError(f"views name column {last}, but X has {num_columns} columns, from 0.")
+        raise ValueError(
+            f"views name column {last}, but the {num_columns} columns of X are numbered 0 to "
+            f"{num_columns - 1}."
+        )
     counts = np.bincount(np.concatenate(views), minlength=num_columns)
     if (counts != 1).any():
         column = int(np.argmax(counts != 1))
         raise ValueError(
-            f"Each column of X must be in one view, but column {column} is in {counts[column]} of them. "
-            "Add it to a view, or drop it from X or from all views but one."
+            f"Each column of X must be in exactly one view, but column {column} is in {counts[column]} of "
+            "them. "
+            + ("Leave it in one alone." if counts[column] else "Add it to a view, or drop it from X.")
         )
     if len(views) == 1:
         return None
     if estimator.optimizer == "adam":
         raise ValueError(
-            f'optimizer is "adam", but mini-batches train one view, and there are {len(views)}. Choose '
-            'optimizer="auto" or "lbfgs", which take all rows at once; give fewer rows where that is slow.'
+            f'optimizer="adam" learns from mini-batches, which cannot be done with several views, and there '
+            f'are {len(views)}. Choose optimizer="auto" or "lbfgs", which take all rows at once; give fewer '
+            "rows if that is too slow."
         )
     of_columns = np.empty(num_columns, np.intp)
     for v, columns in enumerate(views):
         of_columns[list(columns)] = v
         part = x[:, list(columns)]
         if not (np.nanmax(part, axis=0) > np.nanmin(part, axis=0)).any():
-            raise ValueError(f"View {v} never varies, so that it tells nothing. Drop its columns from X.")
+            raise ValueError(
+                f"View {v} never varies: each of its columns has one value in all rows, so nothing can be "
+                "learned from it. Drop the view, and its columns from X."
+            )
     return of_columns
 
 
@@ -135,7 +138,7 @@ def checked_latent_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Flo
         )
     if reset and bool(np.all(np.fmax.reduce(x) <= np.fmin.reduce(x))):
         warnings.warn(
-            f"All {len(x)} rows are the same, so that positions mean nothing. Look how X was made.",
+            f"All {len(x)} rows are the same, so that positions mean nothing. Check how X was made.",
             UserWarning,
             stacklevel=4,
         )
@@ -145,7 +148,7 @@ def checked_latent_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Flo
     empty = np.flatnonzero(missing.all(axis=1))
     if len(empty):
         raise ValueError(
-            f"X has {len(empty)} rows of which every value is NaN: {_listed(empty)}; expected at least "
+            f"X has {len(empty)} rows without any value, all are NaN: {_listed(empty)}; expected at least "
             "one value in each row. Drop these rows."
         )
     empty = np.flatnonzero(missing.all(axis=0))
@@ -153,8 +156,8 @@ def checked_latent_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Flo
         listed = ", ".join(_column(int(column), names) for column in empty[:MAX_NAMED])
         more = f" and {len(empty) - MAX_NAMED} more" if len(empty) > MAX_NAMED else ""
         raise ValueError(
-            f"X has {len(empty)} columns of which every value is NaN: {listed}{more}; expected at least "
-            "one value in each column. Drop these columns."
+            f"X has {len(empty)} columns without any value, all are NaN: {listed}{more}; expected at "
+            "least one value in each column. Drop these columns."
         )
     return np.asarray(x)
 
@@ -178,8 +181,8 @@ def checked_standardised(scaling: Scaling, x: FloatArray, names: Any) -> FloatAr
         row, column = np.unravel_index(np.argmax(np.where(far, np.abs(x), -1.0)), x.shape)
         raise ValueError(
             f"X holds {x[row, column]:.3g} in row {row}, {_column(int(column), names)}, which is too far "
-            f"from the column's other values to compute with; expected at most {FURTHEST:g} deviations. "
-            "Correct it, or replace it by NaN."
+            "from the column's other values to compute with; expected at most "
+            f"{FURTHEST:g} standard deviations from their mean. Correct it, or replace it by NaN."
         )
     return standardised
 

@@ -174,12 +174,18 @@ def test_labels_as_a_view_are_predicted():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"views": [slice(0, 8)]}, "column 8 is in 0 of them"),
-        ({"views": [slice(0, 8), slice(7, 15)]}, "column 7 is in 2 of them"),
-        ({"views": [slice(0, 8), slice(8, 16)]}, "views name column 15, but X has 15 columns"),
+        ({"views": [slice(0, 8)]}, "column 8 is in 0 of them. Add it to a view"),
+        ({"views": [slice(0, 8), slice(7, 15)]}, "column 7 is in 2 of them. Leave it in one alone"),
+        (
+            {"views": [slice(0, 8), slice(8, 16)]},
+            "views name column 15, but the 15 columns of X are numbered 0 to 14",
+        ),
         ({"views": []}, "at least one view"),
         ({"views": [8, 7]}, "must be a sequence of column indices or a slice, but is 8"),
-        ({"views": VIEWS, "optimizer": "adam"}, "mini-batches train one view, and there are 2"),
+        (
+            {"views": VIEWS, "optimizer": "adam"},
+            "mini-batches, which cannot be done with several views, and there are 2",
+        ),
     ],
 )
 def test_views_that_are_no_parts_of_the_columns_are_refused(settings, message):
@@ -191,7 +197,7 @@ def test_a_view_that_never_varies_is_refused():
     x = planted(30, 0)
     x[:, 8:] = 1.0
     x[3, 8:] = np.nan
-    with pytest.raises(ValueError, match="View 1 never varies"):
+    with pytest.raises(ValueError, match="View 1 never varies: each of its columns has one value"):
         BayesianGPLVM(**SETTINGS, views=VIEWS).fit(x)
 
 
