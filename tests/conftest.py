@@ -37,8 +37,8 @@ def _seed(test: str) -> None:
     """Seed everything, without TensorFlow's preparing every operation again: a fifth of the tests' time.
 
     A seed throws prepared operations away since those that draw numbers would draw on. With a seed for each
-    test they are others. TensorFlow has no public way to set a seed and keep them: `tf.random.set_seed` always
-    calls the function that is replaced here.
+    test they are others. TensorFlow has no public way to set a seed and keep them: `tf.random.set_seed`
+    always calls the function that is replaced here.
     """
     import keras  # noqa: PLC0415 - see `_keras_defaults`
     import tensorflow as tf  # noqa: PLC0415 - as above
