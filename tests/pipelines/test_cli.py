@@ -125,6 +125,13 @@ def run(*arguments: object, expected: int = 0):
     return result
 
 
+@pytest.mark.parametrize("step", ["evaluate", "predict", "export"])
+def test_help_says_which_steps_take_a_run_and_which_a_bundle(step, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    shown = run("lane", step, "--help").stdout
+    assert "Run folder of a train step; predict takes the bundle folder of an export step." in shown
+
+
 def test_train_gets_settings_folders_and_console(steps, tmp_path):
     run("lane", "train", "--data", tmp_path, "--out", tmp_path / "run", "--seed", 3, "--set", "epochs=2")
     ((name, (application, settings), options),) = steps.calls
