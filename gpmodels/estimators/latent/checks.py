@@ -43,8 +43,8 @@ def check_settings(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
     for name in ("num_dimensions", "batch_size", "max_iterations", "num_inducing"):
         value = getattr(estimator, name)
         if not is_count(value) and not (name in instead and value == instead[name]):
-            allowed = f" or {instead[name]!r}" if name in instead else ""
-            raise ValueError(f"{name} must be a positive integer{allowed}, but is {value!r}.")
+            other = f" or {instead[name]!r}" if name in instead else ""
+            raise ValueError(f"{name} must be a positive integer{other}, but is {value!r}.")
     for name in ("learning_rate", "tolerance"):
         value = getattr(estimator, name)
         is_number = isinstance(value, Real) and not isinstance(value, bool)
