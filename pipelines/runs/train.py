@@ -263,10 +263,10 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             self.job.say(f"Heads that do not see fold {number} of {len(folds)}")
             if unlearned := unlearned_classes(fold):
                 self.job.say(
-                    f"All training examples of {', '.join(unlearned)} are in fold {number}, so that heads "
-                    "without it cannot learn that. What they predict of these examples has no say in the "
-                    "temperature and the choice of the head, and is wrong to guarantees. The training goes "
-                    "on; examples of other groups would mend that.",
+                    f"All training examples of {', '.join(unlearned)} are in fold {number}, so heads without "
+                    "this fold cannot recognise them. What they predict of these examples is left out of the "
+                    "temperature and the choice of the head, and guarantees count it as wrong. The training "
+                    "goes on; more groups with examples of that kind would mend this.",
                     soft_wrap=True,
                 )
             member = self._member(replace(fold, console=Console(quiet=True)), is_fold=True)
