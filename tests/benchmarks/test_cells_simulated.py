@@ -83,6 +83,7 @@ def test_what_is_judged_is_judged_again_only_where_it_is_of_something_else(tmp_p
     assert others[DIFFERENCE]["average_precision"] != first[DIFFERENCE]["average_precision"]
 
 
+@pytest.mark.slow
 def test_settings_are_chosen_again_from_another_grid_or_other_candidates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

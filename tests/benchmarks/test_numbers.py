@@ -22,6 +22,7 @@ def test_the_noise_is_what_errors_have_beyond_the_variance_of_members():
     assert noise_variance(errors, variance) == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("fit", [partial(network, 1.0), lambda _, drawn: linear(1.0, drawn)])
 def test_members_of_an_ensemble_differ_and_are_right_on_average(fit):
@@ -43,6 +44,7 @@ def test_what_is_held_out_never_trains_with_its_group():
     assert {len(set(data.groups)) - len(groups) for groups in seen} == {20}
 
 
+@pytest.mark.slow
 def test_more_held_out_images_vary_less():
     data = known()
     shares = np.array([[one[1] for one in covered(data, seed).values()] for seed in range(60)])

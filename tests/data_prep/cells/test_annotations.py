@@ -152,6 +152,7 @@ def test_matching_is_one_to_one_and_unhurt_by_nothing() -> None:
     assert match_events(candidates, [], SETTINGS) == Matching({}, frozenset(), ())
 
 
+@pytest.mark.slow
 def test_matching_takes_memory_for_what_is_near_alone() -> None:
     rng = np.random.default_rng(0)
     frames, (x, y) = rng.integers(0, 500, 10_000), rng.uniform(0, 2000, (2, 10_000))

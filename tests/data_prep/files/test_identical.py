@@ -49,6 +49,7 @@ def test_one_image_is_no_set_and_shapes_count():
     assert pixel_digest(wide) == pixel_digest(wide.copy())
 
 
+@pytest.mark.slow
 def test_copies_on_both_sides_and_in_two_classes_are_named(tmp_path):
     """In tissue and lanes, whose files nothing else compares; plain ones, as glass is, are no copies."""
     rng = np.random.default_rng(0)

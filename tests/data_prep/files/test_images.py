@@ -145,6 +145,7 @@ def test_cmyk_jpeg_is_converted(tmp_path: Path) -> None:
     assert np.abs(read_image(path).astype(int) - (255, 0, 0)).max() < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1, 1), (4000, 6000)])
 def test_smallest_and_large_images(tmp_path: Path, size: tuple[int, int]) -> None:
     path = tmp_path / "image.png"

@@ -389,6 +389,7 @@ def test_neither_jobs_nor_pieces_of_a_slide_change_the_result(
     assert cut.manifest.sha256 == whole.manifest.sha256
 
 
+@pytest.mark.slow
 def test_a_cluster_prepares_the_same_folder(
     folder: Path, labels: Path, tmp_path: Path, cluster: Cluster
 ) -> None:

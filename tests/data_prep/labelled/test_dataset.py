@@ -108,6 +108,7 @@ def test_epochs_of_steps_cut_one_endless_sequence_of_passes(prepared: Prepared) 
     assert order(prepared, steps=3, epoch=1) == [2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_augmentation_is_a_function_of_seed_and_epoch_and_varies_each_repetition(prepared: Prepared) -> None:
     def images(**options: object) -> np.ndarray:
         dataset = labelled_dataset(

@@ -87,6 +87,7 @@ def test_groups_are_those_of_all_pairs() -> None:
     assert 40 < len(set(connected_groups(400, pairs).tolist())) < 400
 
 
+@pytest.mark.slow
 def test_groups_with_levels_are_those_of_all_pairs_alike_in_both() -> None:
     generator = np.random.default_rng(3)
     hashes = np.repeat(generator.random((70, 4, 64)) < 0.5, 10, axis=0)

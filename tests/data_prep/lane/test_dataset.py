@@ -107,6 +107,7 @@ def test_order_is_a_function_of_seed_and_epoch(prepared: Prepared) -> None:
     assert orders[1, 2] == order(prepared, shuffle=True, seed=1, epoch=2)
 
 
+@pytest.mark.slow
 def test_augmentation_is_a_function_of_seed_epoch_and_example(prepared: Prepared) -> None:
     options = {"augmentation": LaneAugmentation(), "seed": 1}
     first, again, later = (arrays(prepared, epoch=epoch, **options) for epoch in (0, 0, 1))

@@ -43,6 +43,7 @@ def test_masks_are_binary_and_neither_empty_nor_full(scenes):
         assert 0.05 < (scene.mask > 0).mean() < 0.6
 
 
+@pytest.mark.slow
 def test_images_use_the_range_of_grey_levels_and_differ_in_light(scenes):
     assert min(scene.image.std() for scene in scenes) > 8
     assert np.ptp([scene.image.mean() for scene in scenes]) > 50

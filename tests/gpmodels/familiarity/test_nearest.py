@@ -89,6 +89,7 @@ def test_it_is_uniform_for_exchangeable_examples_and_never_0():
         assert np.mean(found <= level) == pytest.approx(level, abs=0.03)
 
 
+@pytest.mark.slow
 def test_groups_that_are_alike_count_as_one_each():
     """Each of 5 images shifts its 32 points together; a point of a sixth image is compared with them."""
     generator, group = np.random.default_rng(6), np.repeat(np.arange(5), 32)

@@ -118,6 +118,7 @@ def test_bounds_of_rows_sum_to_the_bound(kernel):
     assert float(tf.reduce_sum(of_rows)) + terms.constant.sum() - divergence == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_point", [False, True])
 def test_a_view_alone_says_what_the_model_says_of_its_columns(is_point):
     """Rows that lack all of the second view lie where a model of the first view alone puts them."""

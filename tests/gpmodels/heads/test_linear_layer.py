@@ -181,6 +181,7 @@ def test_rows_of_one_class_in_all_but_one_fold_are_no_error() -> None:
     assert layer.logits[9] < 0.0
 
 
+@pytest.mark.slow
 def test_one_against_the_rest_is_a_layer_for_each_class() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 60).astype(float)
@@ -200,6 +201,7 @@ def test_few_rows_that_are_told_apart_do_not_make_logits_sure() -> None:
     assert log_loss(factor * logits, y, np.ones(4)) < log_loss(logits, y, np.ones(4))
 
 
+@pytest.mark.slow
 def test_groups_of_one_class_do_not_turn_the_logits_round() -> None:
     """Without a group of one class the others' intercept leans to the other class; the logits keep one."""
     for seed in range(4):
@@ -250,6 +252,7 @@ def test_the_one_logit_of_two_classes_serves_the_two_functions_of_a_softmax():
     np.testing.assert_allclose(of_both.sum(axis=1), variance[:, 0], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.1, 10.0])
 def test_held_out_rows_choose_how_much_the_variance_of_the_weights_counts(size, monkeypatch):
     """Rows that the layer tells apart choose none, and the one that they choose costs least of all."""

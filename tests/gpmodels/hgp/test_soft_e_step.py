@@ -179,6 +179,7 @@ def test_model_trains_on_responsibilities_and_tests_by_the_gate():
     assert sum(head.expert_occupancy().values()) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head_class", [HGPHead, VMGPHead])
 def test_logits_of_the_points_stand_for_the_layers_own(head_class):
     """Cross-fitted logits stand for a layer that did not see the points: all experts train beside them."""

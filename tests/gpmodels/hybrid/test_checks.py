@@ -153,6 +153,7 @@ def test_inputs_that_are_not_finite_are_named(head):
         model.fit(x, np.zeros(40), verbose=0)
 
 
+@pytest.mark.slow
 def test_a_network_that_fills_values_in_is_content():
     x = X.copy()
     x[31, 2] = np.nan
@@ -205,6 +206,7 @@ def test_a_relu_that_hides_nan_does_not_hide_it_from_a_step():
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
 def test_weights_that_are_no_weights_are_refused(wrong):
     weights = np.ones(40)

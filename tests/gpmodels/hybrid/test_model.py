@@ -190,6 +190,7 @@ def test_weight_zero_excludes_a_point_whatever_its_label():
     assert int(np.sum(model.head.expert_counts)) == kept.sum()
 
 
+@pytest.mark.slow
 def test_one_weight_for_each_example_applies_to_all_its_points():
     x, y = maps()
     model = informed_model()
@@ -225,6 +226,7 @@ def test_loss_that_is_not_finite_reaches_no_weight():
 # Random points of each example
 
 
+@pytest.mark.slow
 def test_training_takes_so_many_points_of_each_example_and_testing_takes_all():
     x, y = (tf.constant(values) for values in maps())
     model = identity_model(HGPHead(num_experts=2, num_inducing=4), points_per_example=6)
@@ -463,6 +465,7 @@ def test_heads_without_experts_drop_none(head):
 # Export
 
 
+@pytest.mark.slow
 def test_export_takes_the_shape_it_is_told(tmp_path):
     x, y = maps()
     model = identity_model()
@@ -478,6 +481,7 @@ def test_export_takes_the_shape_it_is_told(tmp_path):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("likelihood", "read"), [("bernoulli", 0), ("gaussian", 1)])
 def test_exported_head_reads_no_variable_but_the_noise(likelihood, read, tmp_path):
     model = identity_model(HGPHead(num_experts=2, num_inducing=4, likelihood=likelihood))

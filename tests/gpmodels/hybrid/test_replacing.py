@@ -36,6 +36,7 @@ def test_features_that_move_by_more_than_half_a_lengthscale(factor, moved):
     assert have_moved(factor * X, model.head.lengthscales()[0, 0]) is moved
 
 
+@pytest.mark.slow
 def test_a_new_start_keeps_the_mean_and_no_posterior():
     model = HybridModel(keras.layers.Identity(), HGPHead(num_experts=2, num_inducing=4), num_data=80)
     model.initialize((X, Y))

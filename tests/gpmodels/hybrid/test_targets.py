@@ -111,6 +111,7 @@ def test_weights_count_and_targets_all_alike_keep_the_scale():
     assert target_moments(np.full(4, 7.3), np.ones(4)) == (pytest.approx(7.3), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_the_unit_is_kept_in_files_and_exports(head, tmp_path):
     x, y = data()
@@ -151,6 +152,7 @@ def test_weights_of_a_model_bring_the_unit_of_its_targets(head):
         np.testing.assert_allclose(copy(x)[name], values, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [1.0, 0.01])
 def test_a_step_has_the_slope_of_a_squared_error_whatever_the_noise(noise):
     x, y = data()

@@ -50,6 +50,7 @@ def test_the_gradient_is_shares_less_mean_probabilities():
     np.testing.assert_allclose(tape.gradient(total, mean), SHARES - probability, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_shares_that_are_none_are_refused():
     shares = tf.constant([[0.5, 0.5], [0.4, 0.4], [1.2, -0.2], [np.nan, 1.0], [1.0, 0.0]])
     assert VotesLikelihood(2).valid_labels(shares).numpy().tolist() == [True, False, False, False, True]

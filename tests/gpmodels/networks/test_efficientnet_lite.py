@@ -112,6 +112,7 @@ def test_number_of_weights_is_the_published():
     assert kernels + scales == 4_652_008 - 1_281_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1, 1), (33, 47)])
 def test_any_size_has_maps_of_halved_sides(network, size):
     batch = images(2, *size, 3)
@@ -129,6 +130,7 @@ def test_any_size_has_maps_of_halved_sides(network, size):
     np.testing.assert_allclose(traced(batch), features, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_statistics_stay_in_training_and_images_of_a_batch_are_independent(network):
     batch, before = images(3, 20, 20, 3), network.arrays()
     features = network(batch, training=True)
@@ -137,6 +139,7 @@ def test_statistics_stay_in_training_and_images_of_a_batch_are_independent(netwo
     np.testing.assert_allclose(features[1:2], network(batch[1:2]), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("blocks", "kernels"), [(1, 4), (NUM_BLOCKS + 1, 49)])
 def test_only_kernels_of_the_last_blocks_are_trained(blocks, kernels):
     network = EfficientNetLite0(unfreeze_blocks=blocks)

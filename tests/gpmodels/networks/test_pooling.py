@@ -134,6 +134,7 @@ def test_minus_infinity_at_the_border_is_not_mistaken_for_padding():
     np.testing.assert_array_equal(unpooled[0, :, :, 0], [[1, 0, 1], [0, 0, 0], [1, 0, 1]])
 
 
+@pytest.mark.slow
 def test_sizes_unknown_when_traced():
     @tf.function(input_signature=[tf.TensorSpec([None, None, None, None])])
     def gradient(maps):

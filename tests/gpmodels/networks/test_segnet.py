@@ -140,6 +140,7 @@ def test_the_two_deepest_units_of_each_side_drop(name, sides):
     assert [seen[place] for place in range(4)] == sides
 
 
+@pytest.mark.slow
 def test_each_training_step_drops_others_and_a_restored_one_the_same():
     images = photographs(1, 8, 8, 3)
     one = make("C3K3", dropout=0.5)

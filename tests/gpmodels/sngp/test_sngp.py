@@ -82,6 +82,7 @@ def laplace_of_a_gp(
     return cross.T @ (y - p), 1.0 - np.sum(cross * reduced, axis=0)
 
 
+@pytest.mark.slow
 def test_with_many_random_features_it_is_laplaces_approximation_of_a_gp():
     rng = np.random.default_rng(3)
     x, new = rng.normal(size=(25, 2)), rng.normal(size=(30, 2))

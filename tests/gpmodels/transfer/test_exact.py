@@ -461,6 +461,7 @@ def test_scale_is_that_of_refits_without_a_row_of_each_class():
     assert fit_exact(rows, node, noise=0.1).score_scale == pytest.approx(scale, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_rows_left_out_alone_make_probabilities_too_unsure():
     gains, ratios = [], []
     for seed in range(16):

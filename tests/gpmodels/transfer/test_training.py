@@ -175,6 +175,7 @@ def test_class_probabilities_are_those_of_the_codes_densities():
     np.testing.assert_allclose(model.log_probability(rows.target.x), expected, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_weight_of_transfer_is_the_sources_share_of_the_variance():
     rows = random_rows(np.random.default_rng(7), (8, 6))
     weights = [train_transfer(rows, max_iterations=0, mixing=share).transfer_weight for share in (0, 0.5, 1)]

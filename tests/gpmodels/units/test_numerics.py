@@ -84,6 +84,7 @@ def test_jitter_grows_from_nothing():
     assert np.isfinite(result).all()
 
 
+@pytest.mark.slow
 def test_a_bad_matrix_leaves_the_others_alone():
     good = positive_definite(2, 4)
     batch = np.stack([good[0], with_smallest_eigenvalue(-0.01), good[1]])

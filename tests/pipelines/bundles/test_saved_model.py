@@ -284,6 +284,7 @@ def test_verification_in_a_fresh_process_needs_only_the_bundle(lane_bundle, tmp_
     assert "custom gradients" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_note_on_the_card_is_no_damage(copy):
     with (copy / "model_card.md").open("a") as card:
         card.write("Used in the park since May.\n")
@@ -533,6 +534,7 @@ def test_a_sample_with_pickled_objects_is_not_loaded(copy, tmp_path):
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_a_label_may_flip_where_the_probability_is_one_half(copy):
     """Another processor may round to the other side."""
     with np.load(copy / "sample.npz") as archive:

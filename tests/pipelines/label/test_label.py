@@ -60,6 +60,7 @@ def test_the_table_of_labels_is_one_that_prepare_takes(tmp_path, images, monkeyp
     assert [entry.reason for entry in result.skipped] == []
 
 
+@pytest.mark.slow
 def test_run_again_it_keeps_classes_answers_and_features(tmp_path, images, monkeypatch):
     out = tmp_path / "labels"
     run_label(monkeypatch, images, out, answers=5)

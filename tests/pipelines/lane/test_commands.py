@@ -108,6 +108,7 @@ def test_an_existing_evaluation_is_not_overwritten(lane_data, lane_run, judged):
     assert (judged / "metrics.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_report_needs_no_other_file(judged):
     html = (judged / "report.html").read_text(encoding="utf-8")
     links = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)""", html)
@@ -540,6 +541,7 @@ def test_unfamiliar_and_shifted_images_are_judged_by_every_method(lane_data, lan
     assert "What if light, focus or camera change?" in page
 
 
+@pytest.mark.slow
 def test_images_that_the_run_learned_from_are_not_unfamiliar(lane_data, lane_run, tmp_path):
     scenes = lane_data.parent / "scenes" / "images"
     with pytest.raises(InputError, match=r"the run learned from 8 of the 10 images \(.*not unfamiliar"):

@@ -131,6 +131,7 @@ def test_selection_is_held_out_of_training_and_of_the_test(lane_data, tmp_path):
     assert routed == images
 
 
+@pytest.mark.slow
 def test_epochs_differ_and_are_a_function_of_their_number(lane_data, tmp_path):
     data = small_training(lane_data, tmp_path)._stage_data()
     first, again, second = ([image.numpy() for image, *_ in data.batches(n)] for n in (0, 0, 1))
@@ -187,6 +188,7 @@ def test_every_head_starts_from_the_pretrained_network(stages, lane_data, tmp_pa
         )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stages")
 def test_a_training_makes_each_head_once(lane_data, tmp_path, monkeypatch):
     made = []
@@ -201,6 +203,7 @@ def test_a_training_makes_each_head_once(lane_data, tmp_path, monkeypatch):
     assert sorted(made) == ["linear", "svgp"]
 
 
+@pytest.mark.slow
 def test_the_linear_head_goes_on_with_its_pretrained_weights(stages, lane_data, tmp_path, monkeypatch):
     kernels = []
     real = HeadTraining._stage
@@ -488,6 +491,7 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_train_returns_the_description_it_wrote(stages, lane_data, tmp_path):
     settings = TrainSettings(**{**SETTINGS.model_dump(), "heads": ("linear",)})
     console = quiet()

@@ -162,6 +162,7 @@ def test_report_and_metrics_have_the_costs():
     assert metrics_content(replace(evaluation, costs=None))["costs"] is None
 
 
+@pytest.mark.slow
 def test_the_report_says_of_several_labels_once_what_holds_for_all():
     yes_no = COSTS.model_copy(update={"classes": ("no", "yes"), "decisions": ("no", "yes", REFER)})
     said = simulated(60)

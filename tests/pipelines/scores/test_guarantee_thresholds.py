@@ -140,6 +140,7 @@ def test_maps_hold_it_with_images_as_units():
     assert found > 250
 
 
+@pytest.mark.slow
 def test_with_plenty_of_examples_it_keeps_nearly_what_may_be_kept():
     generator = np.random.default_rng(3)
     oracle = (4 * (0.02 - 0.002) / 0.3) ** (1 / 3)

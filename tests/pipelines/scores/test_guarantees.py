@@ -60,6 +60,7 @@ def test_units_are_groups_where_there_are_groups():
     assert ReferralErrors((), np.zeros(0), np.zeros(0)).by({}, "images") is None
 
 
+@pytest.mark.slow
 def test_metrics_report_and_console_show_them(evaluation, guarantees):
     name = evaluation.results[-1].name
     judged = replace(evaluation, guarantees={name: guarantees})

@@ -75,6 +75,7 @@ def test_wrong_widths_cost_likelihood():
         assert result_of(widened=widened)[0].scores["nll"] > good["nll"] + 0.3
 
 
+@pytest.mark.slow
 def test_reports_show_intervals_and_groups_in_the_unit():
     result = result_of()[0]
     evaluation = Evaluation("measure", (result,))

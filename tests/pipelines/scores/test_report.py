@@ -118,6 +118,7 @@ def test_embedded_pictures_are_those_of_the_image(page, gallery_images):
     )  # JPEG of noise; red and blue exchanged would be farther off in a real picture
 
 
+@pytest.mark.slow
 def test_an_image_without_truth_needs_none(evaluation, gallery_images):
     image = next(iter(gallery_images.values()))
     image = LaneImage("phone.jpg", image.image, None, image.probability, image.predictive_entropy)
@@ -128,6 +129,7 @@ def test_an_image_without_truth_needs_none(evaluation, gallery_images):
     assert "<span>F-measure" not in page
 
 
+@pytest.mark.slow
 def test_large_pictures_are_shrunk(evaluation):
     picture = np.random.default_rng(0).integers(0, 256, (600, 800, 3), np.uint8)
     maps = np.full((600, 800), 0.5)

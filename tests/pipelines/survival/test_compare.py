@@ -216,6 +216,7 @@ def test_predictions_of_unseen_patients_are_averaged_over_repeats(simulated: Sur
     np.testing.assert_allclose(judged_months(simulated, results)["constant"], expected)
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_fitted_in_a_division_ends_nothing(
     simulated: SurvivalData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +293,7 @@ def prepared(tmp_path: Path) -> Path:
     return tmp_path / "prepared"
 
 
+@pytest.mark.slow
 def test_the_step_from_a_prepared_folder_to_its_files(prepared: Path, tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=100)
     settings = SurvivalSettings(models=("constant", "linear"), folds=3, components=10)

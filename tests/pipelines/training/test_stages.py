@@ -199,6 +199,7 @@ def trained_epoch(model: HybridModel) -> float:
     return float(np.ravel(model.trainable_weights[0])[0])
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_kept_and_restored(monkeypatch, tmp_path):
     scripted(monkeypatch, [0.3, 0.1, 0.2, 0.1])
     model = make_model()
@@ -230,6 +231,7 @@ def test_random_weights_do_not_stay(monkeypatch, tmp_path):
     assert trained_epoch(model) == 2.0
 
 
+@pytest.mark.slow
 def test_early_stopping_counts_epochs_without_progress(monkeypatch, tmp_path):
     scripted(monkeypatch, [0.3, 0.2, 0.25, 0.2, 0.1, 0.0])
     settings = StageSettings(6, 0.1, patience=2)
@@ -247,6 +249,7 @@ def test_only_the_checkpoints_in_use_stay(monkeypatch, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [BEST, "epoch_3.weights.h5", "state.json"]
 
 
+@pytest.mark.slow
 def test_without_resume_a_stage_starts_anew(monkeypatch, tmp_path):
     scripted(monkeypatch, [3.0, 2.0])
     train_stage(make_model(), StageSettings(2, 0.1), stage_data(), folder=tmp_path)
@@ -264,6 +267,7 @@ def test_an_untrained_stage_leaves_a_checkpoint(tmp_path):
     assert (tmp_path / BEST).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -284,6 +288,7 @@ def test_a_stage_that_has_begun_keeps_its_schedule(monkeypatch, tmp_path, settin
     assert (tmp_path / "state.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_stage_may_go_on_with_a_lower_learning_rate(monkeypatch, tmp_path):
     scripted(monkeypatch, [3.0, 2.0, 1.0])
     train_first_epoch(make_model(), StageSettings(3, 0.1), tmp_path)
@@ -295,6 +300,7 @@ def test_a_stage_may_go_on_with_a_lower_learning_rate(monkeypatch, tmp_path):
         train_stage(make_model(), StageSettings(3, 0.1), stage_data(), folder=tmp_path, resume=True)
 
 
+@pytest.mark.slow
 def test_a_stage_interrupted_in_its_first_epoch_may_change(monkeypatch, tmp_path):
     scripted(monkeypatch, [3.0, 2.0])
     train_stage(make_model(), StageSettings(0, 0.1), stage_data(), folder=tmp_path)
@@ -302,6 +308,7 @@ def test_a_stage_interrupted_in_its_first_epoch_may_change(monkeypatch, tmp_path
     assert train_stage(make_model(), changed, stage_data(), folder=tmp_path, resume=True).epochs == 2
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version_resumes(monkeypatch, tmp_path):
     """Before checkpoints were named by epoch, state.json named none and they were last.weights.h5."""
     scripted(monkeypatch, [3.0, 2.0, 1.0])
@@ -315,6 +322,7 @@ def test_a_run_of_an_earlier_version_resumes(monkeypatch, tmp_path):
     assert not (tmp_path / "last.weights.h5").exists()
 
 
+@pytest.mark.slow
 def test_seconds_add_up_over_interruptions(monkeypatch, tmp_path):
     clock = iter(np.arange(100.0))
     monkeypatch.setattr(training.time, "perf_counter", lambda: next(clock))

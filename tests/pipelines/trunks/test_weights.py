@@ -147,6 +147,7 @@ def test_all_keras_applications_have_a_name():
     assert {name.removeprefix(KERAS) for name in trunk_names() if name.startswith(KERAS)} == applications
 
 
+@pytest.mark.slow
 def test_all_own_trunks_have_a_name_and_say_what_to_install(monkeypatch):
     assert [name for name in trunk_names() if not name.startswith(KERAS)] == list(OWN)
     monkeypatch.setattr(weights, "packaged_file", lambda _name: None)

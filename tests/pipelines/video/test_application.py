@@ -194,6 +194,7 @@ def test_heads_are_not_judged_by_what_their_network_learned_from(clips, tmp_path
         check(first, TrainSettings())
 
 
+@pytest.mark.slow
 def test_weights_to_begin_with_are_read_before_anything_is_written(clips, tmp_path):
     settings = TrainSettings(width=3, weights=tmp_path / "narrow.safetensors")
     save_video_trunk(trunk(0), settings.weights)
@@ -210,6 +211,7 @@ def test_weights_to_begin_with_are_read_before_anything_is_written(clips, tmp_pa
     np.testing.assert_array_equal(network(image, training=False), trunk(0)(image, training=False))
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_network_of_its_features(extracted, tmp_path):
     manifest = open_videos(extracted).manifest
     shutil.copyfile(extracted / "trunk.safetensors", tmp_path / "trunk.safetensors")

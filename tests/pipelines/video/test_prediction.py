@@ -94,6 +94,7 @@ def test_tables_tell_when_it_becomes_bright(tmp_path):
     assert set(line.cells()) == set(VideoPrediction.columns(NAMES, every_rule))
 
 
+@pytest.mark.slow
 def test_a_video_has_the_temperature_of_videos_and_its_windows_have_not(tmp_path):
     source = write(tmp_path / "dawn.avi", [10] * 10 + [200] * 20)
     (plain,) = predictor(tmp_path / "plain")(source)

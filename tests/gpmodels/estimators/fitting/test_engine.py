@@ -111,6 +111,7 @@ def test_a_second_fit_traces_nothing(monkeypatch):
     assert second._trained_engine() is first._trained_engine()
 
 
+@pytest.mark.slow
 def test_estimators_that_share_an_engine_keep_their_own_predictions():
     x, y = data()
     first = SVGPRegressor(random_state=0, **SMALL).fit(x, y)

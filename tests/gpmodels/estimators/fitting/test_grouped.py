@@ -207,6 +207,7 @@ def test_groups_that_cannot_be_compared_are_refused():
             SVGPClassifier(**SMALL).fit(x, y, groups=groups)
 
 
+@pytest.mark.slow
 def test_the_number_survives_a_file(tmp_path):
     x, y = targets(40)
     model = SVGPRegressor(**SMALL, effective_observations=20).fit(x, y)

@@ -110,6 +110,7 @@ def test_bound_grows(engine):
     assert np.mean(monitor.bounds[-20:]) > np.mean(monitor.bounds[:20]) + 0.5
 
 
+@pytest.mark.slow
 def test_early_stopping_keeps_the_best_weights(engine, monkeypatch):
     """Held-out rows that have nothing to do with the training rows: their density soon falls."""
     monkeypatch.setattr(mini_batch, "CHECKS", 100)

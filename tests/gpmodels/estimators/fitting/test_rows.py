@@ -83,6 +83,7 @@ def test_other_errors_stay_as_they_are():
         SVGPRegressor().fit([["a", 1.0], ["b", 2.0]], [0, 1])
 
 
+@pytest.mark.slow
 def test_float32_keeps_the_digits_of_targets_far_from_0():
     y = 1e8 + np.arange(6.0)
     fitted = SVGPRegressor(dtype="float32", max_iterations=20, num_inducing=4).fit(X, y)

@@ -236,6 +236,7 @@ def test_float32_says_nearly_the_same(cls):
     assert rounded.bound(x, y) == pytest.approx(exact.bound(x, y), abs=0.05 * len(x))
 
 
+@pytest.mark.slow
 def test_integer_random_states_and_generators_are_repeatable():
     x, y = data(SVGPRegressor)
     first, second = (
@@ -255,6 +256,7 @@ def test_prediction_by_blocks_is_prediction_at_once(monkeypatch):
         np.testing.assert_allclose(value, expected[name], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_an_estimator_whose_last_fit_failed_is_not_fitted():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(20, 2)), np.arange(20) % 2

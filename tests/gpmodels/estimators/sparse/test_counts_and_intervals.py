@@ -63,6 +63,7 @@ def test_what_is_no_count_is_refused(wrong, told):
         SVGPRegressor(likelihood="poisson").fit(x, y)
 
 
+@pytest.mark.slow
 def test_unknown_likelihoods_and_covariances_of_counts_are_refused():
     x, y, _ = counts(30)
     with pytest.raises(ValueError, match=r"likelihood must be one of .*, but is 'binomial'"):
