@@ -80,16 +80,18 @@ def _logged_to_all() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave all but the first and the last parameters of a sweep to `make test-exhaustive`.
 
-    A sweep that is marked with "slow" leaves them to `make test-slow`, of those that are not slow anyway.
+    A sweep that is marked with "slow" leaves them to `make test-slow`, of those that are not slow anyway. One
+    with `kept=1` keeps the last alone.
     """
-    sweeps: dict[tuple[str, str], list[pytest.Item]] = {}
+    sweeps: dict[tuple[str, str, int], list[pytest.Item]] = {}
     for item in items:
         if marker := item.get_closest_marker("sweep"):
             left_to = marker.args[0] if marker.args else "exhaustive"
             if item.get_closest_marker(left_to) is None:
-                sweeps.setdefault((item.nodeid.partition("[")[0], left_to), []).append(item)
-    for (_, left_to), sweep in sweeps.items():
-        for item in sweep[1:-1]:
+                key = (item.nodeid.partition("[")[0], left_to, marker.kwargs.get("kept", 2))
+                sweeps.setdefault(key, []).append(item)
+    for (_, left_to, kept), sweep in sweeps.items():
+        for item in sweep[kept - 1 : -1]:
             item.add_marker(left_to)
 
 

@@ -68,6 +68,7 @@ def test_regression_equals_the_refit_though_the_marginal_alone_would_not():
     np.testing.assert_allclose(densities(head, points), refits(head, points, range(30)), atol=1e-8)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_classes_are_near_the_refit(num_classes):

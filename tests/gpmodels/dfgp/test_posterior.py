@@ -278,7 +278,7 @@ def maximised_bound(head, data) -> float:
     return -evaluate(found.x)[0]  # not what was evaluated last, for the evidence is that of the same weights
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["regression", "classes"])
 @pytest.mark.parametrize("posterior", ["gaussian", "point"])

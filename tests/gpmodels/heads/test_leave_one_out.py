@@ -112,6 +112,7 @@ def two_class_problem(size=40):
     return Points(tf.constant(x), tf.constant(y), tf.ones(size, tf.float64), expert)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "mean"),
@@ -144,6 +145,7 @@ def test_classes_are_near_the_refit_and_nearer_than_the_papers_formula(likelihoo
         assert abs(np.mean(papers) - np.mean(refits)) > 3.0 * abs(np.mean(ours) - np.mean(refits))
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hgp w=0.3", "vmgp"])
 def test_softmax_with_experts_is_finite_and_worse_than_the_fit(name):

@@ -22,7 +22,7 @@ def densities_alone(head, points):
     return head.log_predictive_density(latent, points.y).numpy()
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "class_kernels", "mean", "tolerance"),
@@ -92,6 +92,7 @@ def test_autogp_of_one_gaussian_is_the_sparse_gp(class_kernels, mean):
     np.testing.assert_allclose(ours.variance, theirs.variance, rtol=1e-8)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [3, 70])
 def test_slopes_are_the_derivatives(num_classes):

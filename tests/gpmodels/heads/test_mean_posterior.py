@@ -126,6 +126,7 @@ def test_the_tied_bound_is_the_objective_at_the_q_of_the_sites(name, given):
     assert float(bound) == pytest.approx(float(joint), rel=1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @CONJUGATE
 def test_sites_of_the_fixed_point_are_the_largest_bound(name):

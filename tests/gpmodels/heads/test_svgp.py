@@ -47,7 +47,7 @@ def gpflow_twin(head: SVGPHead, num_data: int) -> gpflow.models.SVGP:
     )
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_data", [20, 5000])
 @pytest.mark.parametrize(

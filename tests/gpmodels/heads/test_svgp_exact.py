@@ -70,7 +70,7 @@ def test_bound_and_predictions_of_regression_are_gpflows(kind):
     np.testing.assert_allclose(density, model.predict_log_density((x, y[:, None])), rtol=1e-8)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @both_kinds
 @pytest.mark.parametrize("class_kernels", ["shared", "separate"])

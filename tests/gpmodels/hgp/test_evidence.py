@@ -106,7 +106,7 @@ ELSEWHERE = np.array([[0.2, 1.0], [2.0, 1.2]])
 """Global inducing inputs that leave something open about f_0 at the points."""
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("expert_variance", EXPERT_VARIANCES)
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -115,7 +115,7 @@ def test_objective_is_a_lower_bound_on_the_evidence(expert_variance, weight):
     assert_below(probit_evidence(head), head, LABELS)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("expert_variance", EXPERT_VARIANCES)
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -124,7 +124,7 @@ def test_objective_of_regression_is_a_lower_bound_on_the_evidence(expert_varianc
     assert_below(gaussian_evidence(head), head, TARGETS)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["robust_max", "softmax"])
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -137,6 +137,7 @@ def test_objective_of_three_classes_is_a_lower_bound_on_the_evidence(likelihood,
     assert_below(exact + 3.0 * error, head, CLASSES)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_best_posterior_comes_close_to_the_evidence(weight):
@@ -145,6 +146,7 @@ def test_best_posterior_comes_close_to_the_evidence(weight):
     assert 0.0 < probit_evidence(head) - best_bound(head, LABELS) < 0.25
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_best_posterior_of_regression_comes_close_to_the_evidence(weight):

@@ -17,7 +17,7 @@ from tests.gpmodels.head_twin import (
 from tests.gpmodels.random_units import parameters, random_head, units_of
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",

@@ -116,7 +116,7 @@ def test_prediction_and_evaluation_are_by_the_gate_in_both():
     assert abs(float(objective(soft, x, y)) - float(objective(hard, x, y))) > 0.1
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @every_head
 def test_gradient_of_every_weight_equals_finite_differences(settings):

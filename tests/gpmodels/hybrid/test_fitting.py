@@ -105,6 +105,7 @@ def test_points_are_labels_of_positive_weight():
     assert count_points((x, y, np.eye(4)[None].repeat(3, axis=0)), head) == 12
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arrays", "generator"])
 def test_fit_places_a_head_that_nobody_placed(kind, caplog):
@@ -146,6 +147,7 @@ def test_directions_of_the_models_own_metrics():
     assert type(watch) is keras.callbacks.Callback
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("monitor", ["val_accuracy", "val_nll", "val_expected_log_likelihood"])
 def test_callbacks_of_keras_follow_the_models_own_metrics(monitor, tmp_path):

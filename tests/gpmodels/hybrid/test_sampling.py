@@ -57,6 +57,7 @@ def of_all_classes(probability: np.ndarray, num_classes: int | None) -> np.ndarr
     return probability if num_classes == 4 else np.stack([1 - probability, probability], axis=-1)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_the_mixture_is_that_of_a_slow_sum_over_samples(model):
     x = images(2, 9, 7, 3)
@@ -88,6 +89,7 @@ def test_samples_disagree_where_a_linear_head_alone_would_know_nothing_of_it(lin
     assert np.mean(linear(x)["mutual_information"]) > 1e-3
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_folded_it_predicts_the_same_and_equal_calls_are_equal(model):
     x = images(2, 9, 7, 3)

@@ -66,6 +66,7 @@ def test_nll_is_the_density_of_the_prediction_in_the_unit_of_the_targets():
     assert nll == pytest.approx(-density.mean(), rel=1e-4)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_nll_is_that_of_the_distribution_at_its_temperature(head):
@@ -79,6 +80,7 @@ def test_nll_is_that_of_the_distribution_at_its_temperature(head):
     assert logs["nll"] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_nll_of_classes_is_that_of_their_probabilities_at_the_temperature(num_classes):
@@ -138,6 +140,7 @@ def test_a_file_of_before_has_neither_mean_nor_scale():
     assert model._is_started()
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_weights_of_a_model_bring_the_unit_of_its_targets(head):

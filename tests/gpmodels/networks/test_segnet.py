@@ -58,7 +58,7 @@ def test_segnet_basic_has_eight_convolutions_without_bias_and_no_relu_in_the_dec
     assert SegNet(width=1 / 16)(photographs(1, 16, 16, 3)).numpy().min() == 0
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("size", [(1, 1), (5, 8), (33, 21)])
@@ -88,7 +88,7 @@ def test_keras_file_restores_the_network(name, tmp_path):
     )
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_samples_differ_and_their_mean_lies_about_the_plain_call(name):

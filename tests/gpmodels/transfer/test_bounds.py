@@ -71,6 +71,7 @@ def tiny(seed, kind):
     return rows, parameters._replace(domains=tuple(domains), log_concentration=np.log([2.0, 2.0]))
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_both_forms_are_below_the_evidence_and_the_integrated_one_is_the_tighter(seed):

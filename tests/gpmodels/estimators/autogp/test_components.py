@@ -33,6 +33,7 @@ def test_components_that_learn_are_set_apart_before_the_first_step(little_noise)
     assert np.abs(means[:, 0] - means[:, 1]).max() > 1e-4
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("counts", [(1, 2), (2, 1)])
 def test_leaving_out_goes_by_the_components_of_the_fit(little_noise, counts):
@@ -43,6 +44,7 @@ def test_leaving_out_goes_by_the_components_of_the_fit(little_noise, counts):
     np.testing.assert_allclose(model.leave_one_out(*little_noise), expected, atol=1e-8)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 def test_rows_are_left_out_of_a_single_component_whatever_several_have_become(little_noise, posterior):

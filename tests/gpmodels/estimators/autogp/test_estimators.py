@@ -34,7 +34,7 @@ def fitted(two_classes):
     return AutoGPClassifier(**SMALL).fit(*two_classes)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["elbo", "loo", "loo_paper"])
 @pytest.mark.parametrize("settings", [{}, {"num_components": 2, "posterior": "diagonal"}], ids=str)
@@ -187,6 +187,7 @@ def test_a_fifth_of_the_rows_is_held_out_if_nothing_is_said(model):
     assert model.validation_fraction == 0.2
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
@@ -235,6 +236,7 @@ def test_of_many_rows_the_temperature_is_by_rows_left_out(iris, monkeypatch):
     assert AutoGPClassifier(early_stopping=False, **SMALL).fit(*iris).temperature_ != 1.0
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("gain", "kept"), [(0.1, 0), (2.0, 25)])
 def test_a_fit_leaves_the_svgp_for_a_clear_gain_alone(iris, monkeypatch, gain, kept):
@@ -446,7 +448,7 @@ def test_regression_predicts_and_leaves_out_in_the_units_of_the_targets():
     assert np.mean(density) < np.mean(seen)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 @pytest.mark.parametrize("kind", [AutoGPClassifier, AutoGPRegressor])

@@ -54,7 +54,7 @@ def bound(engine, rows):
     return float(tf.reduce_sum(weight * terms) - engine.head.penalty())
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 @pytest.mark.parametrize("variance", [1.0, 30.0, 150.0])

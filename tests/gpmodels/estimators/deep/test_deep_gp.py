@@ -26,6 +26,7 @@ def moons(size: int = 200) -> tuple[np.ndarray, np.ndarray]:
     return x, np.array(["left", "right"])[y]
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_classes_are_learned_with_probabilities_of_the_mixture(approximation):
@@ -41,6 +42,7 @@ def test_classes_are_learned_with_probabilities_of_the_mixture(approximation):
     assert "layer_2" in model.summary()
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_targets_are_learned(approximation):
@@ -56,6 +58,7 @@ def test_targets_are_learned(approximation):
     assert (np.abs(drawn.mean(axis=0) - mean[:20]) < deviation[:20]).all()
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_few_noisy_rows_are_learned_and_not_overfitted(approximation):
@@ -120,7 +123,7 @@ def test_bound_does_not_depend_on_blocks(monkeypatch):
     assert model.bound(x, y, np.full(80, 2.0)) != pytest.approx(whole)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("widths", [None, [2, 1]])

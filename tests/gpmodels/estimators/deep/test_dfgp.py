@@ -31,7 +31,7 @@ def data(size: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, np.sin(2 * (x[:, 2] - 3.0)) + 5 * (x[:, 3] - 3.0) + 0.1 * rng.normal(size=size)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("output_kernel", ["ard", "full", "linear"])
 def test_regressor_learns_and_finds_the_view_that_matters(output_kernel):
@@ -47,7 +47,7 @@ def test_regressor_learns_and_finds_the_view_that_matters(output_kernel):
     assert 0.85 < np.mean(np.abs(mean - 100.0 * target) < 1.96 * deviation) < 0.99
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_classes", "posterior"), [(2, "gaussian"), (2, "point"), (3, "gaussian"), (3, "point")]
@@ -90,7 +90,7 @@ def test_probabilities_have_both_tails_and_are_the_heads_own():
     np.testing.assert_allclose(outputs["probability"][:, 1], own, rtol=1e-9)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [1.0, 0.1])
 @pytest.mark.parametrize("kind", [DFGPRegressor, DFGPClassifier])
@@ -171,7 +171,7 @@ def test_weight_zero_is_absence():
     np.testing.assert_allclose(whole.view_weights_, part.view_weights_, rtol=1e-6)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("views", [[slice(0, 2), np.array([2, 4])], [[0, 1], (2, 4)], [range(2), [2, 4]]])
 def test_views_in_any_form_survive_a_file(views, tmp_path):

@@ -32,7 +32,7 @@ def batch(size: int = 15, *, classes: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Te
     return tf.constant(x), tf.constant(y), tf.ones(size, tf.float64)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_data", [15, 400])
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
@@ -94,7 +94,7 @@ def test_full_steps_of_one_layer_reach_the_best_posterior_at_once():
     assert losses[2] == pytest.approx(losses[1], abs=1e-9)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_samples", [1, 3])
 @pytest.mark.parametrize("num_layers", [1, 2])
@@ -115,6 +115,7 @@ def test_a_step_with_a_linear_mean_is_one_on_what_the_mean_leaves(num_layers, nu
     np.testing.assert_allclose(ours.q_sqrt.numpy(), theirs.q_sqrt.numpy(), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_step_of_two_layers_raises_the_bound_and_counts(num_classes):

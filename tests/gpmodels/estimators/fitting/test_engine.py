@@ -63,6 +63,7 @@ def test_the_least_recently_used_engine_goes_first(monkeypatch):
     assert engine_for("svgp", SETTINGS, 3) is not others[0]
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "family",
@@ -224,7 +225,7 @@ def fitted(name):
     return estimator.fit(x, (y > 0).astype(int) if name == "hgp" else y), x, y
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_predictions_of_folded_units_are_those_of_the_weights(name):
@@ -268,6 +269,7 @@ def test_no_prediction_is_of_weights_that_others_left(use):
         np.testing.assert_array_equal(value, expected[key])
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["svgp", "autogp"])
 def test_loading_another_estimator_changes_no_prediction(name, tmp_path):

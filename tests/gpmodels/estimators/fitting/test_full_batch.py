@@ -44,7 +44,7 @@ def fitted_bound(estimator, x, y):
     return estimator.bound(x, y) / len(x)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "data"),
@@ -68,6 +68,7 @@ def test_bound_never_falls_within_a_round(make, data):
     assert values[-1] > values[0] + (0.1 if data is moons else 0.01)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "data"), [(SVGPClassifier, moons), (lambda **k: HGPClassifier(num_experts=3, **k), moons)]
@@ -223,6 +224,7 @@ def test_points_follow_the_gate_of_those_left():
     assert head.expert_counts.numpy().tolist() == [20, 0, 30]
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [SVGPRegressor, HGPRegressor])
 def test_little_noise_in_float32_does_not_end_in_a_bound_made_of_rounding(model):

@@ -27,7 +27,7 @@ def assert_same(first, second, x):
         np.testing.assert_array_equal(second.predict_distribution(x)[name], value, err_msg=name)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", ["auto", 60, 60.0])
 def test_all_rows_in_full_are_what_all_says(setting):
@@ -59,6 +59,7 @@ def test_counting_fewer_is_the_weight_of_each_row():
     assert np.abs(counted.predict_proba(x) - in_full.predict_proba(x)).max() > 0.01
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "made"),

@@ -42,6 +42,7 @@ def test_large_weights_do_not_make_a_larger_model():
     assert model.head_settings_["num_inducing"] == 40
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "model",

@@ -29,7 +29,7 @@ def read_events(folder):
     }
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["lbfgs", "adam"])
 @pytest.mark.parametrize("cls", [SVGPClassifier, SVGPRegressor])

@@ -49,6 +49,7 @@ def test_a_wide_table_is_told_apart_as_by_logistic_regression() -> None:
     assert model.linear_share_ > 0.9
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("regressor", [SVGPRegressor, HGPRegressor])
 def test_four_columns_of_twenty_are_found(regressor: type) -> None:

@@ -122,6 +122,7 @@ def test_an_estimator_that_is_not_fitted_has_no_summary():
         SVGPClassifier().summary()
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [SVGPRegressor, AutoGPRegressor])
 def test_weights_that_held_out_rows_chose_are_told_by_their_iteration(family, monkeypatch, tmp_path):
@@ -139,6 +140,7 @@ def test_weights_that_held_out_rows_chose_are_told_by_their_iteration(family, mo
     assert str(describe(family.load(tmp_path / "model.npz"))) == text
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "settings"),

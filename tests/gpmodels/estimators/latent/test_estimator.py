@@ -208,7 +208,7 @@ def test_scores_are_in_the_units_of_the_data(rows):
     np.testing.assert_allclose(ten.complete(10.0 * x), 10.0 * one.complete(x), rtol=1e-6)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["gaussian", "map"])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "rbf+linear"])

@@ -104,6 +104,7 @@ def test_rows_without_a_view_help_in_training():
     assert np.mean((filled - whole[:20, :8]) ** 2) < 0.7 * np.var(whole[:20, :8])
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"kernel": "rbf+linear"}, {"kernel": "linear"}, {"posterior": "map"}])
 def test_every_kernel_and_posterior_takes_views(settings, tmp_path):

@@ -44,6 +44,7 @@ def data(cls, size=60):
     return x, (y > 0).astype(int) if cls in CLASSIFIERS else 100.0 * y
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_class
 def test_weights_count_rows(cls):
@@ -71,6 +72,7 @@ def test_weighted_and_repeated_rows_start_from_the_same_scaling(cls):
     assert weighted.head_settings_["num_inducing"] == plain.head_settings_["num_inducing"]
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", [HGPClassifier, HGPRegressor])
 def test_rows_of_weight_zero_play_no_part(cls):
@@ -95,6 +97,7 @@ def test_units_of_the_features_do_not_matter(cls, factor):
         np.testing.assert_allclose(scaled.predict_distribution(factor * x)[name], value, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @two_classes
 def test_unusual_columns(cls):
@@ -111,6 +114,7 @@ def test_unusual_columns(cls):
     assert with_constant.score(constant, y) > 0.5
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_class
 def test_fewer_rows_than_inducing_points(cls):
@@ -121,6 +125,7 @@ def test_fewer_rows_than_inducing_points(cls):
     assert np.isfinite(estimator.predict_distribution(x)["latent_variance"]).all()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_class
 def test_nothing_but_duplicates(cls):
@@ -133,6 +138,7 @@ def test_nothing_but_duplicates(cls):
         np.testing.assert_allclose(outputs["mean"], np.mean(y), atol=0.3 * np.std(y))
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_class
 def test_data_that_cannot_be_used(cls):
@@ -226,6 +232,7 @@ def test_optimizer_by_the_size_of_the_data():
     assert not estimator.set_params(optimizer="adam")._takes_full_batch(10)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @two_classes
 def test_float32_says_nearly_the_same(cls):

@@ -18,7 +18,7 @@ def data(num_classes=2, size=60):
     return x, np.digitize(x[:, 0], np.quantile(x[:, 0], np.arange(1, num_classes) / num_classes))
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
@@ -124,7 +124,7 @@ def test_both_tails_keep_their_digits():
     assert probability.min(axis=0) == pytest.approx(probability.min(axis=0)[::-1], rel=0.5)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["softmax", "robust_max"])
 @pytest.mark.parametrize("class_kernels", ["shared", "separate"])
@@ -144,6 +144,7 @@ def test_outputs_of_three_classes(likelihood, class_kernels):
     assert np.mean(outputs["label"] == y) > 0.7
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", [HGPClassifier, SVGPClassifier, VMGPClassifier])
 def test_accuracy_on_breast_cancer(cls):

@@ -19,6 +19,7 @@ def counts(size=200, dispersion=0.0):
     return x, rng.poisson(rate * noise), rate
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_expected_count_is_predicted_with_its_deviation(name):
@@ -43,6 +44,7 @@ def test_poisson_counts_are_predicted_almost_as_well_as_by_the_truth():
     assert left_out > SVGPRegressor(**SMALL).fit(x, y).leave_one_out(x, y).mean() + 0.1
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["lbfgs", "adam"])
 def test_experts_and_both_optimisers_learn_counts(optimizer):

@@ -62,7 +62,7 @@ def assert_same_predictions(first, second, x):
         assert found[name].dtype == value.dtype
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
 def test_loaded_estimator_equals_the_saved_one(cls, tmp_path):
@@ -77,7 +77,7 @@ def test_loaded_estimator_equals_the_saved_one(cls, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "labels",
@@ -347,6 +347,7 @@ def test_files_of_before_do_not_say_whether_the_posterior_is_solved(iris, tmp_pa
         AutoGPClassifier.load(tmp_path / "altered.npz")
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_components", [1, 2])
 def test_a_loaded_model_leaves_out_as_the_saved_one(num_components, iris, tmp_path):

@@ -24,6 +24,7 @@ def iris():
     return load_iris(return_X_y=True)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [SVGPClassifier(**SMALL), HGPClassifier(num_experts=2, **SMALL)], ids=["svgp", "hgp"]
@@ -35,6 +36,7 @@ def test_classes_are_a_little_worse_than_seen(model, iris):
     assert seen.mean() - 0.2 < left_out.mean() < seen.mean()
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [SVGPRegressor(**SMALL), HGPRegressor(num_experts=2, **SMALL)], ids=["svgp", "hgp"]
@@ -92,6 +94,7 @@ def test_a_group_is_left_out_as_a_whole():
     assert left_out.mean() < model.leave_one_out(x, y).mean() - 0.1
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [SVGPClassifier, HGPClassifier, pytest.param(AutoGPClassifier, marks=pytest.mark.exhaustive)]
@@ -129,6 +132,7 @@ def test_a_column_of_labels_and_some_of_the_rows(iris):
         model.leave_one_out(iris[0][:10], iris[1][:10])
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [pytest.param(SVGPClassifier, marks=pytest.mark.slow), SVGPRegressor])
 def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path):
@@ -146,6 +150,7 @@ def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path)
                 one.leave_one_out(*rows)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, pytest.param({"class_weight": "balanced"}, marks=pytest.mark.slow)])
 def test_other_weights_than_those_of_the_fit_are_refused(settings, iris, tmp_path):
@@ -183,6 +188,7 @@ def test_weights_count_as_in_the_fit(iris):
     assert left_out[20:].mean() < seen[20:].mean()
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_exchanged_labels_head_the_list(iris, class_weight):

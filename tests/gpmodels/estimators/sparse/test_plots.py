@@ -90,6 +90,7 @@ def test_a_model_without_experts_has_no_experts_in_its_picture(ax):
     assert not [label for label in labelled(ax) if label.startswith("expert")]
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 def test_classification_draws_each_class_and_names_the_surface(classifier, ax):
     model, x, y = classifier
@@ -125,6 +126,7 @@ def test_relevance_has_a_bar_for_each_unit_and_feature(classifier, ax):
     assert {tick.get_text() for tick in ax.get_yticklabels()} == {"x0", "x1"}
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "with_inducing"), [("AutoGP", True), ("DeepGP", False), ("DFGP", False)])
 def test_every_family_has_pictures_with_inducing_inputs_where_these_lie_among_the_data(kind, with_inducing):

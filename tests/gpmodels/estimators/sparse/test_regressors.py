@@ -63,6 +63,7 @@ def test_targets_that_are_constant_or_in_a_column():
         make(SVGPRegressor).fit(x, np.where(np.arange(40) == 3, np.nan, y))
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_accuracy_on_diabetes(cls):
@@ -79,6 +80,7 @@ def test_score_on_diabetes_by_default_size():
     assert make(HGPRegressor, num_inducing="auto", max_iterations=40).fit(X, y).score(X, y) > 0.35
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_the_joint_posterior_agrees_with_the_marginals_and_with_its_draws(cls):

@@ -71,6 +71,7 @@ def test_folds_spread_classes_and_keep_groups_whole():
     assert set(fold) == set(range(5))
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_a_posterior_without_rows_is_that_of_the_others(num_classes):
@@ -109,6 +110,7 @@ def test_the_engine_is_left_as_it_was():
         np.testing.assert_array_equal(now, before)
 
 
+@pytest.mark.sweep(kept=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_predictions_have_the_temperature(num_classes):

@@ -108,6 +108,7 @@ def test_training_that_predicts_nothing_is_not_kept(monkeypatch):
     assert "the exact limit, since training did not help" in model.summary()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The sources do not help")
 @pytest.mark.parametrize("kind", [STLDGPClassifier, STLDGPRegressor, ATLDGPClassifier])
