@@ -135,7 +135,7 @@ def _of_rarest_class(job: Job[Any, Any, Any], groups: Mapping[str, str]) -> str:
     is_binomial = len(set(groups.values())) == len(groups)
     possible = [error for error in TABLE_ERRORS if units_needed(error, binomial=is_binomial) <= units[label]]
     least = f"{100 * possible[0]:g} %" if possible else "no share"
-    return f", and of {names[label]}, of which {units[label]} are held out, {least} missed at best"
+    return f", and of {names[label]} ({units[label]} held out), {least} missed at best"
 
 
 def _judge_of(job: Job[Any, Any, Any]) -> Job[Any, Any, Any]:

@@ -102,6 +102,6 @@ def test_the_rarest_class_is_named_and_maps_need_the_bound_for_groups():
     names = [f"{number}" for number in range(149)]
     groups = {name: name for name in names}
     said = possible_guarantee(job_of(names, groups))
-    assert "an error of 2 % at best with --max-error, and of b, of which 14 are held out, 20 % missed" in said
+    assert "an error of 2 % at best with --max-error, and of b (14 held out), 20 % missed" in said
     said = possible_guarantee(job_of(names, groups, refers_classes=False))
     assert "an error of 2.5 % at best with --max-error; a larger" in said
