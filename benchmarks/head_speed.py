@@ -21,6 +21,7 @@ import importlib.util
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -136,13 +137,12 @@ def make_steps(
     steps = {GPFLOW: gpflow_step(x, y, inducing, dtype)}
     if with_gpytorch:
         steps[GPYTORCH] = gpytorch_step(x, y, inducing)
-    for title, mean in (("SVGPHead", "linear"), ("SVGPHead without a mean", "none")):
-        steps[title] = head_step(
-            SVGPHead(num_inducing=inducing, mean=mean, dtype=dtype), x, y, features=features
-        )
-    for experts in EXPERTS:
-        head = HGPHead(num_experts=experts, num_inducing=inducing, dtype=dtype)
-        steps[f"HGPHead T={experts}"] = head_step(head, x, y, features=features)
+    for suffix, mean in (("", "linear"), (" without a mean", "none")):
+        options: dict[str, Any] = {"num_inducing": inducing, "mean": mean, "dtype": dtype}
+        steps[f"SVGPHead{suffix}"] = head_step(SVGPHead(**options), x, y, features=features)
+        for experts in EXPERTS if mean == "linear" else (9,):
+            head = HGPHead(num_experts=experts, **options)
+            steps[f"HGPHead T={experts}{suffix}"] = head_step(head, x, y, features=features)
     return steps
 
 
