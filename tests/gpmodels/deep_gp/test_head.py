@@ -282,7 +282,7 @@ def test_joint_draws_hold_the_covariances_of_some_draws_at_a_time(monkeypatch):
     x = points(4, 1)
     together = head.sample_layers(x, 5, seed=1)
     shapes, eigh = [], np.linalg.eigh
-    monkeypatch.setattr("gpmodels.deep_gp.layers.BLOCK_VALUES", 2 * 2 * 4**2)  # of two draws of two functions
+    monkeypatch.setattr("gpmodels.deep_gp.head.BLOCK_VALUES", 2 * 2 * 4**2)  # of two draws of two functions
     monkeypatch.setattr(np.linalg, "eigh", lambda part: shapes.append(part.shape[:2]) or eigh(part))
     by_blocks = head.sample_layers(x, 5, seed=1)
     assert shapes[:3] == [(2, 2), (2, 2), (2, 1)]
