@@ -266,8 +266,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
                     f"All training examples of {', '.join(unlearned)} are in fold {number}, so heads without "
                     "this fold cannot recognise them. What they predict of these examples is left out of the "
                     "temperature and the choice of the head, and guarantees count it as wrong. The training "
-                    "goes on; more groups with examples of that kind would mend this.",
-                    soft_wrap=True,
+                    "goes on; more groups with examples of that kind would mend this."
                 )
             member = self._member(replace(fold, console=Console(quiet=True)), is_fold=True)
             if self.resume and (fold.folder / RUN).exists():
