@@ -1,4 +1,4 @@
-"""Judging the decisions of a run's methods by what they cost."""
+"""The cost of the decisions of a run's methods."""
 
 from __future__ import annotations
 

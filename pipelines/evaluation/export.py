@@ -223,7 +223,7 @@ def _quantisation(
 
 
 def _print_loss(job: Job[Any, Any, Any], bundle: Path) -> None:
-    """Say what a network in int8 predicts worse than the bundle."""
+    """Print how much worse a network in int8 predicts than the bundle."""
     if (loss := load_metadata(bundle).int8_loss) is not None:
         job.say(loss.sentence)
 
@@ -234,7 +234,7 @@ def _int8(images: QuantisationImages, server: Server) -> Portable:
 
 
 def _require_possible(job: Job[Any, Any, Any], settings: ExportSettings) -> None:
-    """Refuse, before the model is loaded, what would fail after the work.
+    """Refuse, before the model is loaded, options that would fail after the work.
 
     Raises:
         InputError: A head of numbers or labels shall be exported without its temperature, or a package that
@@ -250,14 +250,14 @@ def _require_possible(job: Job[Any, Any, Any], settings: ExportSettings) -> None
 
 
 def _has_guarantees(job: Job[Any, Any, Any]) -> bool:
-    """Whether a run keeps guarantees; of numbers and of several labels `predict` finds them."""
+    """Whether a run keeps guarantees; for numbers and for several labels `predict` finds them."""
     return not (job.has_real_targets or job.has_several_labels)
 
 
 def _print_lacking(
     job: Job[Any, Any, Any], guarantee: GuaranteeRecord | None, *, held_out: bool, familiarity: bool
 ) -> None:
-    """Say what the run keeps no file of, so that the bundle lacks it, and what to do."""
+    """Print which files the run lacks, so that the bundle lacks them too, and what to do."""
     has_selection = job.run.counts["selection"] > 0
     lacking = {
         f"{HELD_OUT}, by which predict keeps limits of single classes, shares and sets of classes": (
@@ -278,7 +278,7 @@ def _print_guarantee(
     enclosed: dict[str, Any] | None,
     settings: ExportSettings,
 ) -> None:
-    """Say where a bundle can guarantee nothing, why, and what to do; of numbers `predict` finds that out."""
+    """Print if a bundle can guarantee nothing, why, and what to do; for numbers `predict` finds that out."""
     if not _has_guarantees(job):
         return
     if guarantee is None:
@@ -298,7 +298,7 @@ def _print_guarantee(
 
 
 def _why(job: Job[Any, Any, Any], head: str, settings: ExportSettings) -> str:
-    """Return in a clause why this head is exported; empty where the run has no other."""
+    """Return a clause that says why this head is exported; empty if the run has no other."""
     choice, others = job.run.choice, [name for name in job.run.heads if name != head]
     if not others:
         return ""

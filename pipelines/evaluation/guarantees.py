@@ -47,7 +47,7 @@ def run_guarantees(
         judged: Errors of each method on the judged part.
         names: Names of the judged examples.
         max_errors: Errors to guarantee.
-        chosen: Title of the method of which single classes are guaranteed something, too.
+        chosen: Title of the method that also gets guarantees for single classes.
         costs: What mistakes and referrals cost; None where that was not asked for.
     """
     judge_by = job.application.judge
@@ -95,7 +95,7 @@ def label_guarantees(
     groups: Mapping[str, str],
     max_errors: Sequence[float],
 ) -> dict[str, MethodGuarantees]:
-    """Return what a head of a run can guarantee of its answers for each of several labels, by the label.
+    """Return what a head of a run can guarantee about its answers, for each of several labels.
 
     All of them hold at once with 95 % confidence, as those of `predict --max-error`.
 
@@ -134,7 +134,7 @@ def _with_cost(row: JudgedGuarantee, errors: ReferralErrors, costs: CostTable) -
 
 
 def guarantee_record(metrics: dict[str, Any], source: dict[str, Any]) -> GuaranteeRecord | None:
-    """Return what a bundle holds of the guarantees of an evaluation; None where it gave none of this model.
+    """Return the guarantees of an evaluation for a bundle; None if it has none for this model.
 
     Args:
         metrics: Contents of `metrics.json`.

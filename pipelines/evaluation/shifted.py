@@ -36,7 +36,7 @@ def require_images(job: Job[Any, Any, Any], names: Sequence[str]) -> None:
 def shifted_results(
     job: Job[Any, Any, Any], predictors: Sequence[Predictor], names: Sequence[str], *, seed: int
 ) -> dict[str, tuple[ShiftedScores, ...]]:
-    """Return how each method does on every kind and strength of shift, by its title.
+    """Return the scores of each method, by its title, for every kind and strength of shift.
 
     Args:
         job: Job on the run and the prepared folder.

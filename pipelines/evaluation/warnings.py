@@ -18,11 +18,11 @@ from pipelines.scores.results import FEW_EXAMPLES, MethodResult
 from pipelines.training.stages import StageState, has_checkpoint
 
 _NEAR_CHANCE: Final = 0.99
-"""Share of the NLL of class shares above which a method tells nothing."""
+"""A method is useless if its NLL is above this share of the NLL of the class shares."""
 
 
 def unchecked_warnings(model: Path, learned: frozenset[str] | None, judged: str) -> tuple[str, ...]:
-    """What to say where nothing tells what a run learned from.
+    """Warning for a run without a record of its training data.
 
     Args:
         model: The run.
@@ -39,10 +39,10 @@ def unchecked_warnings(model: Path, learned: frozenset[str] | None, judged: str)
 
 
 def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...]:
-    """What to say where judged examples are the same as some that the run learned from.
+    """Warning if judged examples are the same as some that the run learned from.
 
     Args:
-        num_seen: How many are.
+        num_seen: How many are the same.
         num_judged: How many are judged.
         judged: What they are, in the plural.
     """
@@ -56,11 +56,11 @@ def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...
 
 
 def kind_warnings(run: HeadRun, manifest: Manifest) -> tuple[str, ...]:
-    """What to say where judged images are not grey, or not deep, as all of the training were.
+    """Warning if judged images are not grey, or not deep, although all training images were.
 
     Args:
         run: The run.
-        manifest: Of the judged folder; one that was prepared before kinds were kept says nothing.
+        manifest: Of the judged folder; an old one that does not list kinds gives no warning.
     """
     lacking = [kind for kind in run.kinds if kind not in manifest.kinds]
     if not lacking or "kinds" not in manifest.model_fields_set:
@@ -74,7 +74,7 @@ def kind_warnings(run: HeadRun, manifest: Manifest) -> tuple[str, ...]:
 
 
 def chance_warnings(results: Sequence[MethodResult], judged: str) -> tuple[str, ...]:
-    """What to say where no method predicts classes better than their shares do.
+    """Warning if no method predicts classes better than their shares do.
 
     Args:
         results: Of all methods, for the same examples.
@@ -97,20 +97,20 @@ def chance_warnings(results: Sequence[MethodResult], judged: str) -> tuple[str, 
 
 
 def left_out_warnings(left_out: Mapping[str, str]) -> tuple[str, ...]:
-    """What to say of methods that could not be judged.
+    """Warnings about methods that could not be judged.
 
     Args:
-        left_out: What is wrong with the prediction of each of them, by its title.
+        left_out: What is wrong with the predictions of each method, by its title.
     """
     return tuple(f"{title} was left out: {reason}" for title, reason in left_out.items())
 
 
 def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, ...]:
-    """What to say where many judged examples are of few groups.
+    """Warning if many judged examples belong to few groups.
 
     Args:
-        num_judged: How many there are.
-        num_groups: Of how many groups.
+        num_judged: Number of judged examples.
+        num_groups: Number of their groups.
         judged: What they are, in the plural.
     """
     if num_groups == num_judged or num_groups >= FEW_EXAMPLES:
@@ -123,7 +123,7 @@ def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, 
 
 
 def unfamiliar_warnings(number: int | None) -> tuple[str, ...]:
-    """What to say where few images of another kind were given; None where none were asked for."""
+    """Warning if few images of another kind were given; `number` is None if none were asked for."""
     if number is None or number >= FEW_EXAMPLES:
         return ()
     return (f"With only {number} images of another kind the AUROC of finding them is rough.",)

@@ -1,4 +1,4 @@
-"""What an application is: a record of parts, each of which knows one thing.
+"""What an application is: a record of parts, where each part knows one thing.
 
 The steps (`pipelines.runs.train`, `pipelines.evaluation.evaluate`, `pipelines.evaluation.export`) take an
 `Application` and call its parts; pools, views and support vector machines are values of these parts. A part
@@ -56,7 +56,7 @@ class Prepared(Generic[ManifestKind]):
         return file_sha256(self.folder / MANIFEST_NAME)
 
     def encode(self, images: NDArray[np.uint8]) -> NDArray[Any]:
-        """Return what a run's network is given of images `[B, H, W, 3]`: these, or features of them."""
+        """Return the inputs of a run's network for images `[B, H, W, 3]`: the images, or features of them."""
         return images
 
     def encode_all(self, images: Sequence[NDArray[np.uint8]]) -> list[NDArray[Any]]:
@@ -91,7 +91,7 @@ class JudgedExample:
 
     @property
     def original(self) -> NDArray[Any]:
-        """The image by which the example is shown and told from others."""
+        """The image that shows the example and identifies it."""
         return self.image if self.source is None else self.source
 
 
@@ -123,8 +123,8 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
         open: Returns a prepared folder, checked.
         training_batches: Returns the batches of an epoch, shuffled and varied, from the data, the names of
             the examples, the settings and the number of the epoch from 0: a pure function of these.
-        plain_batches: Returns one pass over the examples as they are, from the data, their names, the
-            settings and whether they are shuffled.
+        plain_batches: Returns one pass over the examples without augmentation, from the data, their names,
+            the settings and whether they are shuffled.
         weigh: Returns plain batches with the weights that `training_batches` give the same examples, from
             the batches, the data, the names and the settings; None where these have no further weights.
         facts: Each returns a part of what the run's description says of the data and its splits; one of them
@@ -237,7 +237,7 @@ class Network(Generic[Settings_contra, Run_contra]):
         require_start: Raises `InputError` where a file of weights to begin with does not fit, from the
             settings and the run's description.
         start: Gives a built, untrained network what it has before its first step, from the settings and all
-            training examples as they are.
+            training examples without augmentation.
         views: Returns the columns of each view of the features by its name, where these come in views; None
             where they do not.
         by_view: Returns the network with the features of each view by themselves, for heads that need views;
@@ -287,22 +287,22 @@ class Judge(Protocol[Data_contra]):
         """Return how many `examples` these names give."""
 
     def members(self, data: Data_contra, names: Sequence[str], judged: Sequence[str]) -> list[str]:
-        """Return those of the names that give some of the `examples`, by the names of these."""
+        """Return the names whose example, or whose pool, is in `judged`."""
 
     def groups(self, data: Data_contra, names: Sequence[str]) -> dict[str, str]:
         """Return the group of each of the `examples` by name: groups are independent of each other."""
 
     def digests(self, example: JudgedExample) -> list[str]:
-        """Return what tells an example from others, see `pipelines.runs.training_digests.input_digests`."""
+        """Return what identifies an example, see `pipelines.runs.training_digests.input_digests`."""
 
     def learned(self, data: Data_contra, names: Sequence[str]) -> Iterator[str]:
         """Yield the digests of all of the `examples`; truths need not be read for that."""
 
     def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
-        """Return what a method predicts of an example."""
+        """Return a method's prediction for an example."""
 
     def record(self, example: JudgedExample, outputs: Outputs) -> Any:
-        """Return all that the scores need to know of a prediction."""
+        """Return everything that the scores need from a prediction."""
 
     def referral(self, example: JudgedExample, outputs: Outputs, /) -> tuple[float, float] | None:
         """Return the uncertainty by which `predict` refers an example, and the share of it that is wrong.
@@ -319,7 +319,7 @@ class Judge(Protocol[Data_contra]):
         """Return the scores of `epoch_scores`; an undefined one is NaN."""
 
     def panels(self, data: Data_contra, names: Sequence[str], count: int) -> Panels:
-        """Return what draws some of the examples for TensorBoard, spread evenly over their order."""
+        """Return an object that draws some examples for TensorBoard, spread evenly over their order."""
 
     def gallery(
         self,
@@ -330,7 +330,7 @@ class Judge(Protocol[Data_contra]):
         *,
         unfamiliar: Sequence[str],
     ) -> Gallery:
-        """Return examples worth looking at, `count` of each kind, with what a method says of them.
+        """Return examples worth looking at, `count` of each kind, with a method's predictions for them.
 
         Args:
             result: Of the method, by which they are chosen.
@@ -357,7 +357,7 @@ class Deployment(Protocol[Settings_contra, Run_contra]):
     def metadata(
         self, name: str, head: str, settings: Settings_contra, run: Run_contra, network: str, /
     ) -> Metadata:
-        """Return what a bundle says of itself, from its name, its head and what its network is."""
+        """Return the description of a bundle, from its name, its head and its kind of network."""
 
     def sample(self, run: Run_contra, network: keras.Model, /) -> NDArray[Any]:
         """Return an image, or what the bundle takes instead, on which it is verified."""

@@ -1,4 +1,4 @@
-"""Which head of a run to take: what its description says of that; nothing heavy is imported here."""
+"""Which head of a run to take, as its description records it; nothing heavy is imported here."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -36,7 +36,7 @@ class HeadChoice(BaseModel):
     p_value: float | None = None
 
     def sentence(self) -> str:
-        """Return in a sentence which head to take, and why.
+        """Return a sentence that says which head to take, and why.
 
         Example:
             >>> HeadChoice(

@@ -27,8 +27,8 @@ from pipelines.scores.pool_calibration import fit_pool_temperature, pool_logits
 def pool_temperature(pools: SelectedPools) -> float:
     """Return the temperature of a head's pools.
 
-    Pools of one group repeat each other, so that pools count as the observations that they are worth. Where
-    all are of one group they count as a single one, and the prior decides.
+    Pools of one group repeat each other, so that they count as effective observations. If all are of one
+    group, they count as a single observation, and the prior decides.
     """
     groups = np.unique(pools.groups, return_inverse=True)[1]
     ones = np.ones(len(pools.labels))
@@ -39,11 +39,11 @@ def pool_temperature(pools: SelectedPools) -> float:
 def paired_p_value(first: GroupLosses, second: GroupLosses) -> float | None:
     """Return the two-sided p-value of no difference between the NLLs of two heads, by groups.
 
-    It is that of Student's t of the paired differences of G groups, with G - 1 degrees of freedom, and never
-    below 2 ** (1 - G), which is all that G signs can show.
+    It comes from Student's t test of the paired differences of G groups, with G - 1 degrees of freedom, and
+    is never below 2 ** (1 - G), the smallest p-value that G signs allow.
 
     Returns:
-        The p-value; None of one group.
+        The p-value; None with one group.
 
     Example:
         >>> losses = np.linspace(0.5, 1.5, 20)

@@ -33,13 +33,13 @@ ENSEMBLE = "ensemble"
 """Folder of a run that holds its further members, and the name of the stage they are trained in."""
 
 _SEEDS_APART = 1000
-"""Difference of the members' seeds, so that runs of neighbouring seeds share no member."""
+"""Distance between the members' seeds, so that runs with neighbouring seeds share no member."""
 
 
 def member_job(
     job: Job[DataKind, SettingsKind, RunKind], number: int
 ) -> Job[DataKind, SettingsKind, RunKind]:
-    """Return the job on a further member of a run's ensemble, as it is before its training.
+    """Return the job on a further member of a run's ensemble, before its training.
 
     Args:
         job: Job on the run.
@@ -113,7 +113,7 @@ def ensemble_predictor(models: Sequence[HybridModel], **details: float | str) ->
 
 
 def _mixed(members: Sequence[dict[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
-    """Return mean and variance of numbers by the law of total variance; that of the means is latent."""
+    """Return mean and variance of numbers by the law of total variance; the variance of means is latent."""
     mean, variance = (tf.stack([member[name] for member in members]) for name in ("mean", "variance"))
     apart = tf.math.reduce_variance(mean, axis=0)
     return {

@@ -1,4 +1,4 @@
-"""Out-of-fold heads: where little is held out, training examples judge heads that did not see their groups.
+"""Out-of-fold heads: if little is held out, training examples judge heads that did not see their groups.
 
 The training groups of a run on a network that is not trained are divided into folds. Every head is trained
 again without each fold, and what it predicts of that fold counts as held out beside the selection part: for
@@ -35,14 +35,14 @@ from pipelines.scores.guarantee_sizes import units_needed
 NUM_FOLDS: Final = 5
 
 ENOUGH_HELD_OUT: Final = units_needed(0.02, binomial=True)
-"""Held-out groups from which on the selection part suffices: if all are right, they guarantee 2 %."""
+"""Number of held-out groups that suffices without folds: if all are right, they guarantee 2 %."""
 
 FEWEST_GROUPS: Final = 6 * NUM_FOLDS
-"""Training groups below which a fold holds too few to say anything."""
+"""With fewer training groups than this, a fold has too few to show anything."""
 
 
 def num_folds_of(job: Job[Any, Any, Any], model: HybridModel) -> int:
-    """Return into how many folds the training examples of a run are divided; 0 where no heads are refitted.
+    """Return the number of folds of a run's training examples; 0 if no heads are refitted.
 
     Args:
         job: Job on the run and its data, before its training.
@@ -122,7 +122,7 @@ def held_out_names(job: Job[Any, Any, Any]) -> tuple[str, ...]:
 
 
 def unlearned_classes(fold: Job[Any, Any, Any]) -> list[str]:
-    """Return the names of the classes all of whose training examples are in a fold; its heads learn none."""
+    """Return the classes whose training examples are all in one fold, so that its heads do not learn them."""
     if fold.has_real_targets:
         return []
     examples, is_learned = fold.data.manifest.select(fold.splits.test), _is_learned(fold, "test")
@@ -131,7 +131,7 @@ def unlearned_classes(fold: Job[Any, Any, Any]) -> list[str]:
 
 
 class HeldOutPoints(NamedTuple):
-    """What a head predicts of the held-out examples, in the order of `held_out_names`.
+    """A head's predictions for the held-out examples, in the order of `held_out_names`.
 
     Attributes:
         points: Predictions, of each fold those of the head without it.
@@ -143,7 +143,7 @@ class HeldOutPoints(NamedTuple):
 
 
 def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> HeldOutPoints:
-    """Return what a head predicts of the held-out examples.
+    """Return a head's predictions for the held-out examples.
 
     Heads of fewer examples need another temperature than the head of all examples. The selection part, which
     trained neither, shows both: a fold's head is taken to be as sure there as the head of all is.
@@ -187,7 +187,7 @@ def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> H
 
 
 def _sharpness(fold: Job[Any, Any, Any], whole: SelectedPoints, own: SelectedPoints) -> float:
-    """Return the ratio of the temperatures of the head of all and of a fold's by the selection part."""
+    """Return the temperature of the whole run's head divided by that of a fold's, on the selection part."""
     is_learned = _is_learned(fold, "selection")
     if not is_learned.any():
         return 1.0
@@ -202,7 +202,7 @@ def _sharpness(fold: Job[Any, Any, Any], whole: SelectedPoints, own: SelectedPoi
 
 
 def _is_learned(fold: Job[Any, Any, Any], part: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return of each example of a part of a fold whether the fold's heads were trained on its class.
+    """Return for each example of a fold's part whether the fold's heads were trained on its class.
 
     Of votes that is the class with most of them: heads that saw a class as a minority of votes alone are less
     sure of it than the head of all examples, and count as not having learned it.

@@ -1,4 +1,4 @@
-"""Guarantees that belong to a run: what its heads can guarantee by the part that the training held out.
+"""Guarantees that belong to a run: what its heads can guarantee, found on the held-out part.
 
 `train` computes them of each head with its temperatures, as `export` writes it, and keeps them in
 `guarantees.json` of the run, so that a bundle has them without an evaluation. What the head predicts of that
@@ -95,7 +95,7 @@ def read_guarantees(run: Path) -> RunGuarantees:
 
 
 def possible_guarantee(job: Job[Any, Any, Any]) -> str:
-    """Return in a sentence what the held-out part can guarantee at best, before any head is trained.
+    """Return a sentence on the best guarantee that the held-out part allows, before any head is trained.
 
     Args:
         job: Job on the run, with a selection part.
@@ -125,7 +125,7 @@ def possible_guarantee(job: Job[Any, Any, Any]) -> str:
 
 
 def _of_rarest_class(job: Job[Any, Any, Any], groups: Mapping[str, str]) -> str:
-    """Return what can be guaranteed at best not to miss of the class of which least is held out, if any."""
+    """Return a clause on the best guarantee for the class with the fewest held-out groups; may be empty."""
     if not job.application.judge.refers_classes:
         return ""
     examples = job.data.manifest.select(held_out_names(job))
@@ -139,14 +139,14 @@ def _of_rarest_class(job: Job[Any, Any, Any], groups: Mapping[str, str]) -> str:
 
 
 def _judge_of(job: Job[Any, Any, Any]) -> Job[Any, Any, Any]:
-    """Return the job with the judge that judges without any setting, where an application has several."""
+    """Return the job with the judge that needs no setting, if the application has several judges."""
     if (judge_for := job.application.judge_for) is None:
         return job
     return replace(job, application=replace(job.application, judge=judge_for(None, job.data)))
 
 
 def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> None:
-    """Compute what a trained head can guarantee by the held-out examples, and write it to the run.
+    """Compute what a trained head can guarantee from the held-out examples, and write it to the run.
 
     What is known of a head whose weights and temperatures have not changed is kept. Where an application has
     several judges, the one that judges without any setting is asked.
@@ -187,7 +187,7 @@ def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> No
 
 
 def _is_readable(held_out: Path) -> bool:
-    """Whether what a head predicts of the held-out part is there and in order."""
+    """Whether a head's predictions for the held-out part exist and are valid."""
     try:
         read_held_out(held_out)
     except InputError:
@@ -208,7 +208,7 @@ def _record(
 
 @dataclass
 class ClassCollector:
-    """Collects what a method says of the classes of examples while it predicts them."""
+    """Collects the class probabilities that a method predicts."""
 
     _rows: list[tuple[str, int, FloatArray]] = field(default_factory=list)
 
@@ -226,7 +226,7 @@ class ClassCollector:
 
 @dataclass
 class ReferralCollector:
-    """Collects what referral needs to know of examples while a method predicts them.
+    """Collects what referral needs to know about each example that a method predicts.
 
     Attributes:
         judge_by: Knows the uncertainty and the error of an example.
@@ -237,7 +237,7 @@ class ReferralCollector:
     _classes: ClassCollector = field(default_factory=ClassCollector)
 
     def add(self, example: JudgedExample, outputs: Outputs) -> None:
-        """Add an example and what a method predicts of it."""
+        """Add an example and a method's prediction for it."""
         found = self.judge_by.referral(example, outputs)
         if found is not None:
             self._rows.append((example.name, *found))
@@ -245,7 +245,7 @@ class ReferralCollector:
                 self._classes.add(example, outputs)
 
     def errors(self) -> ReferralErrors:
-        """Return uncertainties and errors of the examples until now."""
+        """Return uncertainties and errors of the examples added so far."""
         names = tuple(name for name, *_ in self._rows)
         values = np.array([row[1:] for row in self._rows], np.float64).reshape(-1, 2)
         if not (names and self.judge_by.refers_classes):
@@ -261,7 +261,7 @@ def model_source(
     pool_temperatures: Mapping[str, float],
     weights_sha256: str | None = None,
 ) -> dict[str, Any]:
-    """Return what tells a head of a run from all others: its name, temperatures and weights.
+    """Return what distinguishes a head of a run from all others: its name, temperatures and weights.
 
     Args:
         job: Job on the run.
@@ -276,7 +276,7 @@ def model_source(
 
 
 def held_out_errors(job: Job[Any, Any, Any], method: Predictor) -> ReferralErrors:
-    """Return the errors of a head on the held-out examples: of each fold those of the head without it.
+    """Return the errors of a head on the held-out examples; in a fold, those of the head trained without it.
 
     Args:
         job: Job on the run and the data that it was trained with.

@@ -1,4 +1,4 @@
-"""What a run writes down of a head once it is trained."""
+"""Records that a run writes about each trained head."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
     def _print_contribution(
         self, name: str, contribution: SourceContribution, sources: Sequence[str]
     ) -> None:
-        """Report and record what the sources of these names gave a head; warn where they do harm."""
+        """Report and record how much the sources of these names helped a head; warn if they do harm."""
         text = contribution_text(sources, contribution)
         self._update_run(gifts={**self.job.run.gifts, name: text})
         self.job.say(f"What the sources gave: {text}")
@@ -74,7 +74,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
         self._judge_held_out(name, points, temperature)
 
     def _judge_held_out(self, name: str, points: SelectedPoints, temperature: float) -> None:
-        """Write down the temperatures of a head's pools, and keep what it loses on the held-out examples."""
+        """Write down the temperatures of a head's pools, and keep its losses on the held-out examples."""
         run, names = self.job.run, held_out_names(self.job)
         if self.job.has_several_labels:
             self._keep_labels(name, points, temperature)
@@ -89,7 +89,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
             self.job.say(f"Temperature of its {noun}, after that: {of_pools:.3f}")
 
     def _keep_labels(self, name: str, points: SelectedPoints, temperature: float) -> None:
-        """Keep what is predicted of the labels of held-out examples, by which `predict` refers answers."""
+        """Keep the predictions for the labels of held-out examples, from which `predict` finds thresholds."""
         groups = [example.group for example in self.job.data.manifest.select(held_out_names(self.job))]
         truth = np.where(points.weights > 0, points.labels, np.nan).reshape(len(groups), -1)
         probability = points.probabilities(temperature)[:, 1].reshape(truth.shape)
@@ -97,7 +97,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
         HeldOutLabels(probability, truth, unit).write(head_folder(self.job.folder, name) / HELD_OUT)
 
     def _keep_intervals(self, name: str, points: SelectedNumbers, temperature: float) -> None:
-        """Write down how wide intervals must be by the held-out groups, and what is predicted of these."""
+        """Write down how wide intervals must be for the held-out groups, and the predictions for these."""
         groups = [example.group for example in self.job.data.manifest.select(held_out_names(self.job))]
         held_out = points.held_out(temperature, np.unique(groups, return_inverse=True)[1].reshape(-1))
         held_out.write(head_folder(self.job.folder, name) / HELD_OUT)
@@ -126,7 +126,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
             self._update_run(choice=choose_head(self._losses, len(set(self.job.groups("train")))))
 
     def _measure_familiarity(self, name: str, model: HybridModel) -> None:
-        """Keep how familiar an input is to the model, by the selection examples and their groups."""
+        """Keep the familiarity of the model, fitted to the selection examples and their groups."""
         job, folder = self.job, head_folder(self.job.folder, name)
         if not job.splits.selection or not self.is_whole or is_measured(folder):
             return
@@ -144,7 +144,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
             save_familiarity(found, folder)
 
     def _keep_guarantee(self, name: str, model: HybridModel) -> None:
-        """Keep what the model with its temperatures can guarantee, by the held-out examples."""
+        """Keep what the model with its temperatures can guarantee, found on the held-out examples."""
         if self.is_whole and model.head.is_classifier and not self.job.has_several_labels:
             keep_guarantee(self.job, name, model)
 

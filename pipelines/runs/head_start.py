@@ -1,4 +1,4 @@
-"""How a Gaussian-process head of a run starts: as the linear layer, then alone until it predicts no better.
+"""Start of a Gaussian-process head: it copies the linear layer, then trains alone until it stops improving.
 
 The head is placed where the features lie, takes over a linear layer as the mean of its latent functions, and
 is trained alone on the features of all training examples that fit the memory, until the selection examples
@@ -204,7 +204,7 @@ def _is_poorly_determined(head: Head, points: HeadPoints) -> bool:
 
 
 def _without_layer(head: Head) -> None:
-    """Let the linear mean of a head say nothing."""
+    """Set the linear mean of a head to zero."""
     mean = head.linear_mean if isinstance(head, GPHead) else None
     if mean is not None:
         mean.start_from(np.zeros(mean.kernel.shape), np.zeros(mean.bias.shape), 1.0)
@@ -249,7 +249,7 @@ def _with_linear_layer(
 
 
 def _cross_fitted(head: GPHead, training: FeaturePoints, share: float) -> HeadPoints:
-    """Give the head's mean a cross-fitted linear layer; return the points with what it says of each.
+    """Give the head's mean a cross-fitted linear layer; return the points with its outputs for each.
 
     Args:
         head: With the mean.

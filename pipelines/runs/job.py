@@ -59,7 +59,7 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
 
     @property
     def has_several_labels(self) -> bool:
-        """Whether each example has several yes/no labels in the place of one class."""
+        """Whether each example has several yes/no labels instead of one class."""
         return self.application.network.likelihood_of(self.settings) == MULTILABEL
 
     @property
@@ -92,18 +92,18 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
         )
 
     def weighed_batches(self, *, shuffled: bool) -> tf.data.Dataset:
-        """Return batches of all training examples as they are, each weighing what it does in the training."""
+        """Return batches of all training examples without augmentation, with their training weights."""
         batches, weigh = self._plain_batches("train", shuffled=shuffled), self.application.inputs.weigh
         if weigh is None or not self.run.weighs_every_fit:
             return batches
         return weigh(batches, self.data, self.splits.train, self.settings)
 
     def batches(self, part: str) -> tf.data.Dataset:
-        """Return batches of all examples of a part, e.g. `"train"`, as they are and in their order."""
+        """Return batches of all examples of a part, e.g. `"train"`, without augmentation, in their order."""
         return self._plain_batches(part, shuffled=False)
 
     def shuffled_batches(self, part: str) -> tf.data.Dataset:
-        """Return batches of all examples of a part as they are, in one random order."""
+        """Return batches of all examples of a part without augmentation, in one random order."""
         return self._plain_batches(part, shuffled=True)
 
     def _plain_batches(self, part: str, *, shuffled: bool) -> tf.data.Dataset:

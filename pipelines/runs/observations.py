@@ -1,4 +1,4 @@
-"""How many observations the examples of a run are worth, by what a trained head gets wrong of them."""
+"""Effective number of observations of a run, estimated from the errors of a trained head."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ POINTS_PER_EXAMPLE = 500
 
 @dataclass(frozen=True)
 class Observations:
-    """What training points are worth.
+    """Effective number of training points.
 
     Attributes:
         points: N.
-        groups: How many groups they are of.
-        correlation: ρ, of two residuals of one group.
+        groups: Number of groups that the points belong to.
+        correlation: ρ of two residuals of one group.
         effective: N_eff, by `gpmodels.statistics.effective_sample.design_effect`.
     """
 
@@ -58,14 +58,14 @@ def require_observations(job: Job[Any, Any, Any]) -> None:
 
 
 def observations_of_run(job: Job[Any, Any, Any], pretrained: HybridModel) -> tuple[float | None, str]:
-    """Return how many observations the training points of a run are worth, and what to say of it.
+    """Return the effective number of training points of a run, and a sentence about it.
 
     Args:
         job: Job on the run, with its data.
         pretrained: The network with the trained linear head.
 
     Returns:
-        N_eff, None where nothing tells it, and a sentence. Several labels of an example count as points.
+        N_eff, or None if it cannot be estimated, and a sentence. Each of several labels counts as a point.
     """
 
     def grouped(part: str) -> Grouped:
@@ -93,16 +93,16 @@ def observations_of_run(job: Job[Any, Any, Any], pretrained: HybridModel) -> tup
 def count_observations(
     model: HybridModel, training: Grouped, held_out: Grouped | None, *, seed: int
 ) -> Observations | None:
-    """Return what training points are worth by a trained model's residuals.
+    """Return the effective number of training points, estimated from a trained model's residuals.
 
-    How much points of a group repeat each other is told by groups that trained nothing: what a model gets
-    wrong of its own training says little, as much as it has learned by heart. Of an example with many points
-    a random sample tells the correlation; all of them count.
+    Held-out groups show how much points of a group repeat each other: a model's errors on its own training
+    data show little, since it may have memorised them. For an example with many points the correlation is
+    estimated from a random sample; all of them count.
 
     Args:
         model: Trained model, best of the linear head: a Gaussian process fits its points too well.
-        training: What is counted.
-        held_out: Examples of groups that trained nothing; None where there are none.
+        training: Examples to count.
+        held_out: Examples of groups that were not trained on; None if there are none.
         seed: Seed of the sample.
 
     Returns:

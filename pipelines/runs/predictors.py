@@ -30,7 +30,7 @@ class Predictor:
         details: Facts for the report, for example the fitted temperature.
         head: Name of the head of the run; None for another method, which cannot be exported.
         temperature: Temperature of the head; None without one.
-        pool_temperatures: Temperatures of its pools by what these are, in the plural.
+        pool_temperatures: Temperature of each kind of pool, by its name in the plural.
         interval_factors: What the standard deviation of numbers is times at half the width of intervals;
             empty without a temperature, or of classes.
         group_pooling: Correlation and scale of the numbers of a group, and then its interval factors, or the

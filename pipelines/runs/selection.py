@@ -20,7 +20,7 @@ from pipelines.scores.pool_calibration import at_temperature, pool_logits
 _AS_STATED = 4.0
 
 _LARGEST_LOSS = -float(np.log(np.finfo(np.float32).eps))
-"""Most that a point can cost, as in reports; see `pipelines.scores.classification`."""
+"""Largest loss of a point, as in reports; see `pipelines.scores.classification`."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class SelectedPoints:
 
 
 class SelectedVotes(SelectedPoints):
-    """Predictions of images with votes: each is C points in turn, which weigh the classes' shares."""
+    """Predictions of images with votes: each image is C points, weighted by the shares of the classes."""
 
     def effective_fraction(self, groups: NDArray[np.intp]) -> float:
-        """Return N_eff / N of the images by shares less probabilities.
+        """Return N_eff / N of the images, from the differences between shares and probabilities.
 
         Args:
             groups: Number of the group of each image.
@@ -82,10 +82,10 @@ class SelectedNumbers(SelectedPoints):
         return np.asarray(np.minimum(losses, _LARGEST_LOSS))
 
     def temperature(self, groups: NDArray[np.intp]) -> float:
-        """Return the temperature of the least NLL, each point as the observation that it is worth.
+        """Return the temperature with the least NLL; points of a group count as effective observations.
 
-        The squares of the standardised residuals, with those of `_AS_STATED` observations that are as a head
-        states, have the mean T².
+        T² is the mean square of the standardised residuals, together with `_AS_STATED` further observations
+        that have the variance that the head states.
 
         Args:
             groups: Number of the group of each example.
@@ -169,9 +169,9 @@ def _by_class(shares: tf.Tensor, logits: NDArray[Any]) -> tuple[tf.Tensor, tf.Te
 def selection_temperature(points: SelectedPoints, *, groups: Sequence[str] | None = None) -> float:
     """Return the temperature of a head with the least NLL of the selection points (Guo et al., 2017).
 
-    `fit_temperature` has the prior that decides where these are few and nearly all right. Points of one group
-    repeat each other, so that with groups they count as the observations that they are worth: of two
-    patients the prior decides too, however many patches they have.
+    `fit_temperature` has a prior, which decides if the points are few and nearly all right. Points of one
+    group repeat each other, so that with groups they count as effective observations: with two patients the
+    prior decides too, however many patches they have.
 
     Args:
         points: Predictions of the head for them.
@@ -217,7 +217,7 @@ def selected_pools(
 ) -> SelectedPools:
     """Return the pools of examples that are a point each, by their mean probability at a temperature.
 
-    A pool of which no example counts is left out.
+    A pool in which no example counts is left out.
 
     Args:
         points: Of the examples.
@@ -238,7 +238,7 @@ def selected_pools(
 
 @dataclass(frozen=True)
 class GroupLosses:
-    """Losses of a head on the selection part, summed by group.
+    """Losses of a head on the selection part, summed over each group.
 
     Attributes:
         judged: What has these losses, in the plural.
@@ -265,7 +265,7 @@ def group_losses(
     members: NDArray[np.integer[Any]],
     groups: Sequence[str],
 ) -> GroupLosses:
-    """Return losses summed by group; a group of which nothing counts is left out.
+    """Return losses summed over each group; a group without weight is left out.
 
     Args:
         judged: What has these losses, in the plural.

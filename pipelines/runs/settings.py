@@ -42,17 +42,17 @@ class HeadRun(RunDescription):
 
     `heads` are its trained heads in the order of the report; `view_weights` says how much each view of
     the features counts for the head that weighs them, see `gpmodels.DFGPHead.view_weights`; `sources` are
-    the further prepared folders, and `gifts` says in words what they gave each head that needs them.
-    `temperatures` are those of the heads but the linear one, whose own is `temperature`: all fitted on the
-    selection examples, and none in a run of an earlier version. `num_effective` is how many observations the
-    training points are worth to the GP heads; None counts all `num_data`. `pool_temperatures` are those of
-    each head's pools by what these are in the plural, as `{"hgp": {"images": 0.8}}`: what is predicted of a
-    pool is the mean over its examples, at `temperature_of` the head, and then at this one. `choice` says
-    which head to take; None in a run of an earlier version. `refitted_folds` is into how many folds the
-    training examples are divided for out-of-fold heads, see `pipelines.runs.folds`; 0 for none.
+    the further prepared folders, and `gifts` says in words how much they helped each head that needs them.
+    `temperatures` are those of all heads except the linear one, whose own is `temperature`: all are fitted on
+    the selection examples; a run of an earlier version has none. `num_effective` is the effective number of
+    training points for the GP heads; None counts all `num_data`. `pool_temperatures` has a temperature for
+    each kind of a head's pools, as `{"hgp": {"images": 0.8}}`: the prediction for a pool is the mean over
+    its examples at the head's temperature, to which this one is then applied. `choice` says
+    which head to take; None in a run of an earlier version. `refitted_folds` is the number of folds into
+    which the training examples are divided for out-of-fold heads, see `pipelines.runs.folds`; 0 for none.
     `fold_sharpness` is then, for each head, the factor of its logits in each fold.
-    `interval_factors` are, of each head that predicts numbers, what their standard deviation is times at half
-    the width of intervals of `pipelines.scores.numbers.COVERAGES`.
+    `interval_factors` has, for each head that predicts numbers, the factors by which their standard deviation
+    is multiplied to give half the width of intervals of `pipelines.scores.numbers.COVERAGES`.
 
     Seven flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
@@ -242,7 +242,7 @@ class HeadTrainSettings(ChoiceSettings, DFGPSettings, HGPSettings, ScheduleSetti
         return self
 
     def unheeded(self) -> list[str]:
-        """Return a warning of settings that were changed, though none of the heads has them."""
+        """Return a warning about changed settings that none of the heads uses."""
         known = families()
         heeded = {key for name in self.heads if name in known for key in known[name].setting_keys}
         fields = type(self).model_fields

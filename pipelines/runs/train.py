@@ -192,7 +192,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         return InputError(f"{self.job.data.folder} cannot be trained on with these settings: {error}")
 
     def _print_warnings(self) -> None:
-        """Say what a user should know before the training, and check what it will need."""
+        """Print what a user should know before the training, and check what the training will need."""
         job, network = self.job, self.application.network
         selected, trained = len(job.splits.selection), len(job.splits.train)
         for warning in much_selected_warnings(selected, trained, job.settings.selection_fraction):
@@ -305,7 +305,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         return model
 
     def _model_on(self, name: str, pretrained: HybridModel) -> HybridModel:
-        """Return a head on the pretrained network, untrained but for what it takes from the linear head."""
+        """Return an untrained head on the pretrained network, with what it takes from the linear head."""
         job = self.job
         model = make_model(name, self.application, job.settings, job.run, head=self._heads.pop(name))
         model.network.set_weights(pretrained.network.get_weights())
@@ -364,7 +364,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         self._stage(PRETRAINING, model)
 
     def _count_observations(self, pretrained: HybridModel) -> None:
-        """Find how many observations the training points are worth to the heads, unless all count."""
+        """Find the effective number of training points for the heads, unless all count."""
         job, wanted = self.job, self.job.settings.effective_observations
         heads = {*job.settings.heads, *job.run.heads}
         counting = [name for name in heads if head_family(name).counts_effective]
@@ -401,7 +401,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         self._choose()
 
     def _fit(self, name: str, model: HybridModel, stage: str) -> None:
-        """Fit a head on the network of a finished stage, whose head's weights it takes if it needs them."""
+        """Fit a head on the network of a finished stage; it takes that stage's head weights if needed."""
         job, folder = self.job, head_folder(self.job.folder, name)
         if self._goes_on(name):
             load_checkpoint(model, folder / BEST)
@@ -480,7 +480,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             job.say(f"{name}: best epoch {state.best_epoch}{start}, selection {measure} {state.best:.4f}")
 
     def _hooks(self, name: str, model: HybridModel) -> list[EpochHook]:
-        """Return what writes down each epoch of a stage: for TensorBoard, and as a line of the console."""
+        """Return the hooks that record each epoch of a stage: for TensorBoard, and as a console line."""
         job, judge_by = self.job, self.application.judge
         panels = judge_by.panels(job.data, job.splits.selection, job.settings.panel_images)
         counted = model.num_data if model.num_effective is None else model.num_effective

@@ -19,7 +19,7 @@ class PairedDifference:
     """One score of a method minus that of another one, on the same examples.
 
     Attributes:
-        difference: The difference on the examples as they are.
+        difference: The difference on the original examples.
         lower: The 2.5 % quantile over resamples; NaN where it is undefined.
         upper: The 97.5 % quantile; NaN where it is undefined.
         p_value: The two-sided p-value of no difference; NaN where it is undefined.

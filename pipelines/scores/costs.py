@@ -1,4 +1,4 @@
-"""Decisions by what mistakes cost: of all decisions the one with the least expected cost.
+"""Decisions by cost: choosing the decision with the least expected cost.
 
 Where deciding k costs V[c, k] if the truth is c, and c has the probability p[c], deciding k is expected to
 cost Σ_c p[c] V[c, k]. The decision with the least of these is the best one on average if the probabilities
@@ -344,7 +344,7 @@ def _columns(path: Path, header: Sequence[str], known: Sequence[str], kind: str,
 
 
 def _row(where: str, text: str, names: Sequence[str], rows: Collection[str], kind: str) -> str:
-    """Return which class or label a row is of, of which there is no row yet."""
+    """Return the class or label that a row describes; there must be no earlier row of it."""
     name = _known(text, names)
     if name is None or name in rows:
         fault = f"is no {kind} of the model" if name is None else "is there a second time"

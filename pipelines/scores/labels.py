@@ -254,7 +254,7 @@ class HeldOutLabels(HeldOutArrays):
             raise ValueError("found a label that is neither 0 nor 1")
 
     def thresholds(self, max_error: float) -> list[Guarantee]:
-        """Return for each label the largest uncertainty, min(p, 1 - p), of which an answer is kept.
+        """Return for each label the largest uncertainty, min(p, 1 - p), at which an answer is kept.
 
         With 95 % confidence at most a share `max_error` of the kept answers is wrong, of all labels for
         which there is a threshold at once: each has the confidence 1 - 0.05 / L (Bonferroni).

@@ -65,7 +65,7 @@ def lane_overlay(
         image: `[H, W, 3]`.
         lane: Whether each pixel is lane, `[H, W]`.
         unfamiliar: Whether each pixel is unfamiliar, `[H, W]`; None where that is not to be shown.
-        in_place: Draw on the image itself, of which a copy takes as much memory again. It must be writable,
+        in_place: Draw on the image itself, since a copy takes as much memory again. It must be writable,
             and its memory in C order.
 
     Raises:

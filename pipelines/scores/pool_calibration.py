@@ -50,7 +50,7 @@ def fit_pool_temperature(
 
 
 def at_temperature(probability: AnyFloatArray, temperature: float) -> AnyFloatArray:
-    """Return probabilities `[..., C]` at a temperature, of their type; at 1 as they are.
+    """Return probabilities `[..., C]` at a temperature, in their own type; unchanged at 1.
 
     Example:
         >>> at_temperature(np.array([0.75, 0.25]), 0.5).round(2).tolist()

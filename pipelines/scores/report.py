@@ -265,7 +265,7 @@ def _figures(evaluation: Evaluation, marks: Sequence[tuple[float, float]]) -> di
 
 
 def _classes(evaluation: Evaluation) -> dict[str, object]:
-    """Return recall and precision of each class, and the confusion matrix; empty if none are told apart."""
+    """Return recall and precision of each class, and the confusion matrix; empty without separate classes."""
     names = evaluation.class_names
     if not names:
         return {"classes": [], "confusion": None}
