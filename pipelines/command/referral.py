@@ -142,7 +142,7 @@ class FamiliaritySettings(BaseModel):
 
     keep_unfamiliar: bool = Field(
         default=False,
-        description="Whether what is unlike all of the training data is kept, and not referred to a person.",
+        description="Whether to keep inputs unlike all training data, instead of referring them to a person.",
     )
 
 
@@ -159,7 +159,7 @@ class ReferralSettings(FamiliaritySettings):
     max_error: Limits = Field(
         default=(),
         description="Refer predictions until at most this share of the others is wrong, with 95 % "
-        "confidence, by the held-out data of the training. CLASS=SHARE: until at most this share of the "
+        "confidence from the held-out data of the training. CLASS=SHARE: until at most this share of the "
         "examples of this class is kept as another class. Several hold together. Without it nothing is "
         "guaranteed.",
     )
@@ -167,8 +167,8 @@ class ReferralSettings(FamiliaritySettings):
         default=None,
         gt=0,
         lt=1,
-        description="Refer this share of what is like the held-out data of the training, the most uncertain "
-        "first; null refers none for that.",
+        description="Refer this share of inputs like the held-out data of the training, the most uncertain "
+        "first; null refers none for this reason.",
     )
 
     @model_validator(mode="after")
@@ -195,8 +195,8 @@ class ClassReferralSettings(CostSettings, ReferralSettings):
         default=None,
         gt=0,
         lt=1,
-        description="Write a set of classes for each, which holds the true one for this share of what is "
-        "like the held-out data, and of each class of which enough is held out; null writes none.",
+        description="Write a set of classes for each input. It contains the true class for this share of "
+        "inputs like the held-out data, and of each class with enough held-out data; null writes none.",
     )
 
     @model_validator(mode="after")
@@ -220,13 +220,13 @@ class GroupSettings(BaseModel):
     by: str | None = Field(
         default=None,
         min_length=1,
-        description="Write groups.csv with one answer for each group of inputs: `folder` for those of a "
-        "folder, or a table with the columns image and group. What is guaranteed, decided or referred is "
-        "then the group; null writes no such table.",
+        description="Write groups.csv with one answer for each group of inputs: `folder` groups those of a "
+        "folder, or give a table with the columns image and group. Guarantees, decisions and referrals are "
+        "then about groups; null writes no such table.",
     )
 
     def of_members(self) -> Self:
-        """Return the settings for the members of groups, of which nothing is guaranteed."""
+        """Return the settings for the members of groups, which get no guarantee."""
         fields = type(self).model_fields
         return self.model_copy(update={name: fields[name].default for name in _OF_GROUPS if name in fields})
 

@@ -199,9 +199,9 @@ def export(
     _print_lacking(job, guarantee, held_out=keeps_held_out, familiarity=deployed.familiarity is not None)
     if deployed.familiarity is not None and not is_unfamiliar(deployed.familiarity.least):
         job.say(
-            f"The bundle calls nothing unfamiliar: its familiarity is of {deployed.familiarity.num_groups} "
-            f"groups, and it takes at least {round(1 / UNFAMILIAR_BELOW)}. Train with more data, or, where "
-            "the network is trained, with a larger selection_fraction.",
+            "The bundle cannot call an input unfamiliar: its familiarity rests on "
+            f"{deployed.familiarity.num_groups} groups, and at least {round(1 / UNFAMILIAR_BELOW)} are "
+            "needed. Train with more data, or, if the network is trained, with a larger selection_fraction.",
         )
     check = f"gpimaging verify {shlex.quote(str(out))}"
     if run.choice is not None:
@@ -260,7 +260,7 @@ def _print_lacking(
     """Print which files the run lacks, so that the bundle lacks them too, and what to do."""
     has_selection = job.run.counts["selection"] > 0
     lacking = {
-        f"{HELD_OUT}, by which predict keeps limits of single classes, shares and sets of classes": (
+        f"{HELD_OUT}, from which predict finds limits for single classes, shares and sets of classes": (
             guarantee is not None and guarantee.units > 0 and not held_out
         ),
         "familiarity, by which predict names what is unlike the training": not familiarity,

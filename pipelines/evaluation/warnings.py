@@ -32,8 +32,7 @@ def unchecked_warnings(model: Path, learned: frozenset[str] | None, judged: str)
     if learned is not None:
         return ()
     warning = (
-        f"{model} has no {LEARNED_NAME}: whether the judged {judged} are other ones than those it learned "
-        "from was not checked."
+        f"{model} has no {LEARNED_NAME}: it was not checked whether the run learned from the judged {judged}."
     )
     return (warning,)
 
@@ -49,8 +48,8 @@ def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...
     if not num_seen:
         return ()
     warning = (
-        f"{num_seen} of the {num_judged} {judged} hold what training was fitted to or chose its best epoch "
-        "by: the numbers flatter the model. Judge others, or the test part of the folder it was trained with."
+        f"{num_seen} of the {num_judged} {judged} were used in training, to fit the model or to choose the "
+        "best epoch: the numbers are too good. Judge others, or the test part of the training's folder."
     )
     return (warning,)
 

@@ -53,7 +53,7 @@ class ExploreSettings(BaseModel):
     weights: Literal["imagenet", "none"] | Path = Field(
         default="imagenet",
         union_mode="left_to_right",
-        description="With a network: imagenet for what it learned from a million photographs, none for "
+        description="With a network: imagenet for weights learned from a million photographs, none for "
         "random weights, or a file of them (.safetensors, .h5 or .keras).",
     )
     smallest_side: int = Field(

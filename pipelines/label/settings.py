@@ -68,7 +68,7 @@ class LabelSettings(BaseModel):
     weights: Literal["imagenet", "none"] | Path = Field(
         default="imagenet",
         union_mode="left_to_right",
-        description="Its weights: imagenet for what it learned from a million photographs, none for random "
+        description="Its weights: imagenet for those learned from a million photographs, none for random "
         "ones, or a file of them (.safetensors, .h5 or .keras).",
     )
     smallest_side: int = Field(

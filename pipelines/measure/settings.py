@@ -124,25 +124,25 @@ class PredictSettings(RuntimeSettings, GroupSettings, FamiliaritySettings):
         default=0.9,
         gt=0,
         lt=1,
-        description="Share of what is like the held-out data whose interval shall hold the number.",
+        description="Share of inputs like the held-out data whose interval is to contain the true number.",
     )
     max_width: float | None = Field(
         default=None,
         gt=0,
-        description="Refer what has a wider interval, in the unit; null refers none for that.",
+        description="Refer inputs with a wider interval, in the unit; null refers none for this reason.",
     )
     tolerance: float | None = Field(
         default=None,
         gt=0,
         description="Refer predictions until at most max_error of the others are farther from the truth than "
-        "this, in the unit, with 95 % confidence by the held-out data; null guarantees nothing.",
+        "this, in the unit, with 95 % confidence from the held-out data; null guarantees nothing.",
     )
     max_error: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="Share of what is kept that may be farther off than tolerance, without which it says "
-        "nothing; null is 0.05.",
+        description="Share of kept predictions that may be farther off than tolerance; has no effect "
+        "without tolerance; null is 0.05.",
     )
 
     @property

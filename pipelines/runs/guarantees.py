@@ -116,7 +116,8 @@ def possible_guarantee(job: Job[Any, Any, Any]) -> str:
     least = f"an error of {100 * possible[0]:g} % at best" if possible else "nothing"
     parts, more = "", "; a larger selection_fraction holds out more"
     if job.run.refitted_folds:
-        parts = f", those to train on for heads that do not see them ({job.run.refitted_folds} folds)"
+        folds = f"{job.run.refitted_folds} folds"
+        parts = f", training examples included, judged by heads that do not see them ({folds})"
         more = ""
     return (
         f"{units} {noun} are held out{parts}: if all of them are right, they can guarantee {least} with "

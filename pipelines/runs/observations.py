@@ -80,12 +80,12 @@ def observations_of_run(job: Job[Any, Any, Any], pretrained: HybridModel) -> tup
     found = count_observations(pretrained, training, held_out, seed=job.settings.seed)
     if found is None:
         return None, (
-            "All training examples are of one group, so nothing tells how much they repeat each other: "
+            "All training examples are of one group, which cannot show how much they repeat each other: "
             f"the heads count all {job.run.num_data} points. Prepare groups, or give a number."
         )
     # Labelled points may be a few more or less than N, which a run counts before it reads them.
     return found.effective / found.points * job.run.num_data, (
-        f"Effective observations: {found.points} points of {found.groups} groups are worth "
+        f"Effective observations: {found.points} points of {found.groups} groups count as "
         f"{found.effective:.1f} (correlation within a group {found.correlation:.3f})"
     )
 

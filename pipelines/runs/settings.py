@@ -149,9 +149,9 @@ class ScheduleSettings(BaseModel):
     head_step_learning_rate: float = Field(default=1e-2, gt=0, description="Learning rate of those steps.")
     effective_observations: Literal["auto", "all"] | float = Field(
         default="all",
-        description="How many independent observations the training points are worth to the GP heads. "
-        "all: N; auto: N over the design effect of their groups, by how much the residuals of the linear "
-        "head repeat each other within a group; or a number. Fewer make predictions less certain.",
+        description="Effective number of independent training points for the GP heads. all: N; auto: N over "
+        "the design effect of the groups, estimated from how alike the residuals of the linear head are "
+        "within a group; or a number. Fewer make predictions less certain.",
     )
 
     ensemble: int = Field(
@@ -306,8 +306,8 @@ class EvaluateSettings(BaseModel):
     )
     unfamiliar: Path | None = Field(
         default=None,
-        description="Folder of images of another kind that training showed none of: how well does each "
-        "uncertainty tell them from the judged ones? null asks for none.",
+        description="Folder of images of a kind that was not in the training: the report says how well each "
+        "uncertainty separates them from the judged ones; null for none.",
     )
     shifted: bool = Field(
         default=False,

@@ -91,7 +91,7 @@ def unfamiliar_sentences(results: Mapping[str, UnfamiliarResult]) -> list[str]:
             of_both = f"{result.flagged_unknown:.0%} of them and {result.flagged_known:.0%} of the judged"
             flags = f"; it calls {of_both} unfamiliar"
         sentences.append(
-            f"{title}: {result.number} images of another kind are told from the judged best by "
+            f"{title}: {result.number} images of another kind are best separated from the judged ones by "
             f"{SCORE_TITLES[key].lower()}, AUROC {best.auroc:.2f}{flags}."
         )
     return sentences

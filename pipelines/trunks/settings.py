@@ -88,8 +88,8 @@ class TrunkWeightsSettings(BaseModel):
     weights: Literal["imagenet", "none"] | Path = Field(
         default="imagenet",
         union_mode="left_to_right",
-        description="With a trunk: weights it begins with. imagenet is what it learned from a million "
-        "photographs; none is random; or a file of them (.safetensors, .h5 or .keras).",
+        description="With a trunk: its first weights. imagenet: learned from a million photographs; none: "
+        "random; or a file of weights (.safetensors, .h5 or .keras).",
     )
     unfreeze_blocks: int = Field(
         default=0,

@@ -165,7 +165,7 @@ def test_what_was_trained_on_is_noticed_in_a_folder_prepared_anew(lane_data, lan
     settings = LanePrepareSettings(size=SIZE, test_fraction=1, ignore_values=(77,), lane_values=(255,))
     prepare_lane(scenes / "images", scenes / "masks", tmp_path / "data", settings)
     seen = evaluate(tmp_path / "data", lane_run, tmp_path / "seen")
-    assert "8 of the 10 images hold what training was fitted to or chose" in seen.all_warnings[0]
+    assert "8 of the 10 images were used in training, to fit the model or to choose" in seen.all_warnings[0]
 
 
 def test_evaluation_refuses_what_it_cannot_judge(lane_data, lane_run, tmp_path):
@@ -469,7 +469,10 @@ def test_an_export_says_which_head_it_took_and_that_few_held_out_groups_flag_not
         console=console,
     )
     said = console.file.getvalue()
-    assert "calls nothing unfamiliar: its familiarity is of 2 groups, and it takes at least 100" in said
+    assert (
+        "cannot call an input unfamiliar: its familiarity rests on 2 groups, and at least 100 are needed"
+        in said
+    )
     assert "Take the hgp head: of the held-out images (2 groups) " in said
     assert (
         "The hgp head, which the run chose (--set head=linear takes another), is written as a bundle" in said

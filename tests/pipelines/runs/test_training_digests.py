@@ -27,5 +27,5 @@ def test_digests_are_kept_with_a_run(tmp_path):
 
 def test_what_was_not_checked_is_said(tmp_path):
     (warning,) = unchecked_warnings(tmp_path, read_learned(tmp_path), "images")
-    assert "has no learned.txt: whether the judged images are other ones" in warning
+    assert "has no learned.txt: it was not checked whether the run learned from the judged images" in warning
     assert unchecked_warnings(tmp_path, frozenset(), "images") == ()

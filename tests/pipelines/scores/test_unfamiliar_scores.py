@@ -14,7 +14,7 @@ def test_the_best_score_and_the_flags_are_said():
     }
     first, second = unfamiliar_sentences(results)
     assert first == (
-        "HGP: 40 images of another kind are told from the judged best by latent variance, AUROC 0.93; it "
-        "calls 83% of them and 4% of the judged unfamiliar."
+        "HGP: 40 images of another kind are best separated from the judged ones by latent variance, "
+        "AUROC 0.93; it calls 83% of them and 4% of the judged unfamiliar."
     )
     assert second.endswith("by entropy, AUROC 0.70.")
