@@ -52,7 +52,10 @@ def trained(folder) -> Path:
         patch.setenv("GPIMAGING_CACHE", str(folder / "cache"))
         patch.setattr(folds, "NUM_FOLDS", 3)
         said = train(folder, "run", ensemble=2)  # whose members have no folds of their own
-    assert "40 images are held out, training examples included, judged by heads that do not see them (3 folds)" in said
+    assert (
+        "40 images are held out, training examples included, judged by heads that do not see them (3 folds)"
+        in said
+    )
     assert "So few selection examples" not in said
     return folder / "run"
 
