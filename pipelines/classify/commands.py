@@ -24,7 +24,7 @@ def prepare(
     images: Annotated[
         Path,
         typer.Option(
-            help="Folder with a subfolder of images for each class; with --table, where its paths begin."
+            help="Folder with a subfolder of images for each class; with --table, the base of its paths."
         ),
     ],
     out: Path,

@@ -91,7 +91,7 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
         model: Path,
         out: Path,
         metrics: Annotated[
-            Path | None, typer.Option(metavar="FILE", help="metrics.json of an evaluate step, to enclose.")
+            Path | None, typer.Option(metavar="FILE", help="metrics.json of an evaluate step, to include.")
         ] = None,
         data: Annotated[
             Path | None,

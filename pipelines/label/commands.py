@@ -35,8 +35,8 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
         typer.Option(
             "--from",
             metavar="FOLDER",
-            help="Folder of predict, to label what it referred; of prepare, whose labels are known; or of "
-            "train or export, whose classes are.",
+            help="Folder of predict, to label what it referred; of prepare, to use its labels; or of train "
+            "or export, to use its classes.",
         ),
     ] = None,
     suspects: Annotated[

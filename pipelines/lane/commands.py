@@ -14,7 +14,7 @@ from pipelines.lane.settings import EvaluateSettings, ExportSettings, PredictSet
 def prepare(
     call: StepCall[LanePrepareSettings],
     images: Annotated[Path, typer.Option(help="Folder of images: PNG, JPEG, WebP, BMP, TIFF or DICOM.")],
-    masks: Annotated[Path, typer.Option(help="Folder of masks with the same names but for the suffix.")],
+    masks: Annotated[Path, typer.Option(help="Folder of masks with the same names, except the suffix.")],
     out: Path,
     overwrite: OverwritePrepared = False,
 ) -> Any:

@@ -21,7 +21,7 @@ from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 def prepare(
     call: StepCall[MeasurePrepareSettings],
-    images: Annotated[Path, typer.Option(help="Folder where the paths of the table begin.")],
+    images: Annotated[Path, typer.Option(help="Folder to which the table's paths are relative.")],
     table: Annotated[
         Path, typer.Option(metavar="FILE.csv", help="Columns image,value and perhaps group and split.")
     ],

@@ -55,7 +55,7 @@ def predict(
     out: Path,
     annotations: Annotated[
         Path | None,
-        typer.Option(help="True boxes of full images, as `prepare` takes them, to choose --threshold by."),
+        typer.Option(help="True boxes of full images, as for `prepare`, to help choose --threshold."),
     ] = None,
 ) -> Any:
     """Write classes of snapshots and boxes of objects in full sonar images, with an exported bundle."""

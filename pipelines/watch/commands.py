@@ -10,7 +10,7 @@ from pipelines.command.config import load_settings
 from pipelines.command.console import ALARM, configure_logging, exit_codes, make_console
 from pipelines.command.referral import ClassReferralSettings
 
-_Model = Annotated[Path, typer.Option(help="Bundle folder of an export step, by which was predicted.")]
+_Model = Annotated[Path, typer.Option(help="Bundle folder that made the predictions.")]
 _Predictions = Annotated[
     list[Path],
     typer.Option(metavar="FILE.csv...", help="predictions.csv of predict steps, in the order of time."),
@@ -25,7 +25,7 @@ def watch(  # noqa: PLR0913, PLR0917 - its options
     model: _Model,
     predictions: _Predictions,
     state: Annotated[
-        Path, typer.Option(metavar="FILE.json", help="What was counted so far; made if missing.")
+        Path, typer.Option(metavar="FILE.json", help="Record of the images counted so far; made if missing.")
     ],
     more: _More = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Page to write.")] = None,
@@ -36,17 +36,18 @@ def watch(  # noqa: PLR0913, PLR0917 - its options
     baseline: Annotated[
         Literal["bundle", "stream"] | None,
         typer.Option(
-            help="Compare with the held-out images of the bundle, or new ones with each other alone."
+            help="Compare with the held-out images of the bundle, or new images only with each other."
         ),
     ] = None,
     shuffle: Annotated[
-        bool, typer.Option("--shuffle", help="The lines of each table are in no order of time: shuffle them.")
+        bool,
+        typer.Option("--shuffle", help="Shuffle the lines of each table: they are not in the order of time."),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed by which ties are broken.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed for breaking ties.")] = 0,
 ) -> None:
     """Say whether new images are still like those the model knows; no labels are needed.
 
-    Ends with exit code 3 where there is an alarm.
+    Ends with exit code 3 if there is an alarm.
     """
     console = make_console()
     configure_logging(console)
@@ -77,19 +78,19 @@ def recheck(
     ],
     max_error: Annotated[
         list[str] | None,
-        typer.Option(metavar="SHARE|CLASS=SHARE", help="As for predict: the guaranteed share of wrong ones."),
+        typer.Option(metavar="SHARE|CLASS=SHARE", help="As for predict: the guaranteed share of errors."),
     ] = None,
     max_false: Annotated[
         list[str] | None,
-        typer.Option(metavar="CLASS=SHARE", help="As for predict: of those kept as this class."),
+        typer.Option(metavar="CLASS=SHARE", help="As for predict: share of errors among those kept as it."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Write the bundle anew, with guarantees by these labels."),
+        typer.Option(metavar="FOLDER", help="Write a bundle with new guarantees from these labels."),
     ] = None,
     more: _More = None,
 ) -> None:
-    """Say by labels of a new place whether a guarantee of the bundle is still true there.
+    """Say from labels of a new place whether a guarantee of the bundle still holds there.
 
     Ends with exit code 3 where it is broken.
     """
