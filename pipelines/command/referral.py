@@ -152,8 +152,8 @@ class ReferralSettings(FamiliaritySettings):
     refer_above: float | None = Field(
         default=None,
         ge=0,
-        description="Refer to a person what is predicted with an entropy above this (nats; of a map the mean "
-        "over its pixels); null refers none for that.",
+        description="Refer inputs to a person if the entropy of their prediction is above this (nats; for "
+        "a map, the mean over its pixels); null refers none for this reason.",
     )
 
     max_error: Limits = Field(
