@@ -57,7 +57,8 @@ def fetch(
 ) -> Fetched:
     """Copy the files below an address into a folder, under the same paths.
 
-    The same call again fetches files that are missing or have another size. Other files are kept.
+    The same call again fetches files that are missing or have another size. A file of the same name and
+    another size is replaced, whoever put it there: give each address a folder of its own.
 
     Args:
         address: Of a folder or a file, as fsspec reads it; of web servers, of a file.
@@ -79,7 +80,11 @@ def fetch(
         40
     """
     shown = _without_secrets(address)
-    fs, listed = _listed(address)
+    fs, root, listed = _listed(address)
+    if getattr(fs, "local_file", False) and Path(os.path.realpath(out)).is_relative_to(
+        os.path.realpath(root)
+    ):
+        raise InputError(f"--out {out}: is in {shown}, which is fetched. Choose another --out.")
     remotes = {path: info for path, info in listed.items() if _matches(path, patterns)}
     if not remotes:
         expected = " or ".join(map(repr, patterns)) or "'*'"
@@ -114,12 +119,12 @@ def fetch(
     return Fetched(len(sizes), len(results) - len(sizes) - len(failed), sum(sizes), failed)
 
 
-def _listed(address: str) -> tuple[Any, dict[str, dict[str, Any]]]:
-    """Return an address' file system, and fsspec's description of each file by its path below the address."""
+def _listed(address: str) -> tuple[Any, str, dict[str, dict[str, Any]]]:
+    """Return an address' file system, what that calls it, and fsspec's description of each file, by path."""
     shown = _without_secrets(address)
     if "://" not in address:
         raise InputError(
-            f"{shown.rpartition('@')[2]}: is no address; expected PROTOCOL://PATH, such as "
+            f"{shown.rpartition('@')[2].partition('?')[0]}: is no address; expected PROTOCOL://PATH, such as "
             "s3://bucket/slides. A folder of this machine need not be fetched: give its path to the other "
             "commands."
         )
@@ -127,7 +132,9 @@ def _listed(address: str) -> tuple[Any, dict[str, dict[str, Any]]]:
         from fsspec.core import url_to_fs  # noqa: PLC0415 - fsspec is optional
 
         options = {}
-        for protocol in re.findall("(https?)://", address):
+        for protocol in {"http", "https"}.intersection(
+            link.partition("://")[0] for link in address.split("::")
+        ):
             import aiohttp  # noqa: PLC0415 - optional, and of web servers alone
 
             # Without this it gives up after five minutes, even while bytes come in.
@@ -137,11 +144,9 @@ def _listed(address: str) -> tuple[Any, dict[str, dict[str, Any]]]:
         fs.invalidate_cache()
         info = fs.info(root)
         found = {root: info} if info["type"] == "file" else fs.find(root, detail=True)
-        if getattr(fs, "local_file", False):
-            # fsspec passes over folders that cannot be listed in silence.
-            for folder, subfolders, _ in os.walk(root):
-                for subfolder in subfolders:
-                    os.scandir(Path(folder, subfolder)).close()
+        if info["type"] != "file" and getattr(fs, "local_file", False):
+            for _ in os.walk(root, onerror=_refuse):  # fsspec is silent about folders that cannot be listed
+                pass
     except ImportError as error:
         raise InputError(
             f"{shown}: a package for this address cannot be imported ({error}). Install it with pip: "
@@ -154,11 +159,15 @@ def _listed(address: str) -> tuple[Any, dict[str, dict[str, Any]]]:
         ) from error
     if info["type"] == "file":
         path = re.split("[?#]", root)[0] if root.startswith("http") else root
-        return fs, {path.rpartition("/")[2]: info}
+        return fs, root, {path.rpartition("/")[2]: info}
     # Some stores have an empty object for each folder, whose name ends in a slash.
     files = {name: info for name, info in found.items() if info.get("size") or not name.endswith("/")}
     before = f"{root.rstrip('/')}/" if root.rstrip("/") else fs.root_marker
-    return fs, {name.removeprefix(before): info for name, info in files.items()}
+    return fs, root, {name.removeprefix(before): info for name, info in files.items()}
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:
@@ -178,7 +187,7 @@ def _require_plain_paths(paths: Collection[str], out: Path, shown: str) -> None:
                 "nothing as a part (web servers list no folders). Rename it there, or take other files with "
                 "--pattern. Nothing was fetched."
             )
-        if (out / path).resolve() != out.resolve() / path:
+        if os.path.realpath(out / path) != str(Path(os.path.realpath(out), path)):
             raise InputError(
                 f"{out / path}: is a link, or below one; expected a plain path below {out}. Remove the link, "
                 "or give another --out."
@@ -194,7 +203,7 @@ def _fetch(fs: Any, info: dict[str, Any], place: Path, stop: Event) -> int | Non
             raise TransferError("was not read to its end")
 
     # A link has another type, and some stores list no sizes.
-    if info["type"] != "file" or info.get("size") is None:
+    if info.get("type") != "file" or info.get("size") is None:
         with _reading(info["name"]):
             info = fs.info(info["name"])
         if info["type"] != "file":
@@ -240,5 +249,14 @@ def _reason(error: Exception, address: str) -> str:
 
 
 def _without_secrets(address: str) -> str:
-    """Return an address without its user, password and query."""
-    return re.sub("[?#].*", "", re.sub("://[^/]*@", "://", address))
+    """Return an address without what may be secret in each link of a chain.
+
+    Of web pages that is the user and all from `?` or `#` on, of other protocols a user with a password.
+    """
+    return "::".join(map(_link_without_secrets, address.split("::")))
+
+
+def _link_without_secrets(link: str) -> str:
+    if re.match("https?://", link, re.IGNORECASE):
+        return re.sub("(?s)[?#].*", "", re.sub("://[^/]*@", "://", link))
+    return link if link.startswith("github://") else re.sub("://[^/]*:[^/]*@", "://", link)

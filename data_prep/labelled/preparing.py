@@ -1,5 +1,6 @@
 """Writing a prepared folder of examples with one label each, whatever they are cut out of."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.class_folders import alike_names
+from data_prep.files.identical import copies, torn_copies
 from data_prep.files.kinds import kinds_of
 from data_prep.files.tables import write_table
 from data_prep.labelled.examples import ExampleFacts, PreparedExample
@@ -33,14 +35,6 @@ from data_prep.splits.settings import SplitSettings
 
 if TYPE_CHECKING:
     from data_prep.prepared.shards import Position
-
-import hashlib
-from typing import TYPE_CHECKING
-
-from data_prep.files.identical import copies, torn_copies
-
-if TYPE_CHECKING:
-    from data_prep.splits.divide import Assignment
 
 
 @dataclass
@@ -80,7 +74,7 @@ class SourceDigests:
             if self.labels[one] != self.labels[other]
         ]
 
-    def torn(self, assigned: Mapping[str, "Assignment"]) -> list[str]:
+    def torn(self, assigned: Mapping[str, Assignment]) -> list[str]:
         """Say how many pairs of copies are on two sides of the split, by the parts of the examples."""
         sides = {source: assigned[name].side for source, name in self.first.items() if name in assigned}
         return torn_copies(self.digests(), sides)

@@ -185,6 +185,12 @@ def test_a_command_that_was_killed_leaves_nothing_that_the_next_does_not_remove(
     assert sorted(path.name for path in out.iterdir()) == ["a.tif", "b.tif"]
 
 
+def test_a_folder_inside_what_is_fetched_is_refused(tmp_path):
+    (tmp_path / "a.tif").touch()
+    with pytest.raises(InputError, match=r"--out .*: is in file://.*, which is fetched. Choose another"):
+        fetch(f"file://{tmp_path}", tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     "name",
     [

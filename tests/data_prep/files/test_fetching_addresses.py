@@ -158,6 +158,9 @@ def test_fsspec_is_optional(tmp_path, monkeypatch):
         ("zip://::https://host/a.zip?signature=secret", "zip://::https://host/a.zip"),
         ("zip://a.tif::simplecache::ftp://me:secret@host/x/", "zip://a.tif::simplecache::ftp://host/x/"),
         ("simplecache::https://host/a.zip?signature=secret", "simplecache::https://host/a.zip"),
+        ("github://owner:repository@v1/data/", "github://owner:repository@v1/data/"),
+        ("abfs://container@account/slides", "abfs://container@account/slides"),
+        ("s3://bucket/what?", "s3://bucket/what?"),
         ("memory://", "memory://"),
     ],
 )
@@ -218,6 +221,11 @@ def test_a_large_file_of_a_web_server_may_take_long():
     options = {"client_kwargs": {"timeout": {"total": None, "sock_connect": 30, "sock_read": 60}}}
     assert fetching._listed("https://host/a.zip")[0].options == options
     assert fetching._listed("simplecache::https://host/a.zip")[0].fs.options == options
+
+
+@pytest.mark.usefixtures("refusing")
+def test_an_address_within_an_address_is_no_protocol_of_its_own():
+    assert list(fetching._listed("https://host/web/http://other/a.zip")[0].options) == ["client_kwargs"]
 
 
 def test_the_package_for_web_servers_is_optional(monkeypatch):
