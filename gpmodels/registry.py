@@ -32,6 +32,8 @@ from gpmodels.transfer.settings import ATLDGPSettings
 if TYPE_CHECKING:
     from gpmodels.heads.base import Head
 
+_WITHOUT_CLASSES = frozenset({*TARGET_LIKELIHOODS, MULTILABEL, VOTES})
+
 
 @dataclass(frozen=True)
 class HeadTask:
@@ -253,11 +255,7 @@ def _register_own(
             raise ValueError(problem)
         arguments = {key: getattr(given, key) for key in of_settings}
         arguments |= {key: getattr(task, key) for key in of_task}
-        if task.likelihood in {
-            *TARGET_LIKELIHOODS,
-            MULTILABEL,
-            VOTES,
-        }:  # of classes many heads have one alone
+        if task.likelihood in _WITHOUT_CLASSES:  # many heads have only one likelihood of classes
             arguments["likelihood"] = task.likelihood
         return head_class()(**arguments, name=name)
 

@@ -287,9 +287,7 @@ def _with_rows(
             continue
         instead = "is left out" if class_name is None else f"gets that of its image, {class_name}"
         skipped += [
-            Skipped(
-                table, f"{table}, line {line}: the patch has no label, so that it {instead}. Complete it."
-            )
+            Skipped(table, f"{table}, line {line}: the patch has no label, so it {instead}. Complete it.")
             for place, line in patches.items()
             if place not in of_patches
         ]

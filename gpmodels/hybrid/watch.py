@@ -129,7 +129,7 @@ class Sums(keras.metrics.Metric):
         return (
             f"classes without a training point, of which nothing is learned: {listed} (of {len(counts)} "
             "classes, counted from 0). If they should have some, check that classes are numbered from 0 "
-            "without gaps, and that num_classes counts them."
+            "without gaps, and that num_classes is right."
         )
 
 

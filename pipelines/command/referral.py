@@ -15,7 +15,7 @@ COSTS_OPTION: Final = (
 
 
 class CostSettings(BaseModel):
-    """What the steps have alike that decide by costs."""
+    """Settings of all steps that decide by costs."""
 
     costs: Path | None = Field(
         default=None,
@@ -147,13 +147,13 @@ class FamiliaritySettings(BaseModel):
 
 
 class ReferralSettings(FamiliaritySettings):
-    """What all predict steps have alike that tell classes."""
+    """Settings of all predict steps that predict classes."""
 
     refer_above: float | None = Field(
         default=None,
         ge=0,
         description="Refer inputs to a person if the entropy of their prediction is above this (nats; for "
-        "a map, the mean over its pixels); null refers none for this reason.",
+        "lanes, the mean over the pixels); null refers none for this reason.",
     )
 
     max_error: Limits = Field(

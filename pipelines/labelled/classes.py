@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import keras
 import numpy as np
@@ -47,11 +47,26 @@ RunKind = TypeVar("RunKind", bound=LabelledRun)
 # What is learned from
 
 
-def training_batches(data: Any, names: Sequence[str], settings: Any, epoch: int) -> tf.data.Dataset:
-    """Return batches of input and label of every training example, for an epoch from 0.
+class Batched(Protocol):
+    """Data that give batches of named examples, with the options of `LabelledData.dataset`."""
 
-    The data have `LabelledData.dataset`, or one like it, and the settings are those of any train step.
-    """
+    def dataset(self, *names: Any, **options: Any) -> tf.data.Dataset:
+        """Return the batches."""
+
+
+class BatchSettings(Protocol):
+    """Settings of a train step that say how batches are made."""
+
+    batch_size: int
+    seed: int
+    augmentation: Any
+    steps_per_epoch: Any
+
+
+def training_batches(
+    data: Batched, names: Sequence[str], settings: BatchSettings, epoch: int
+) -> tf.data.Dataset:
+    """Return batches of input and label of every training example, for an epoch from 0."""
     return data.dataset(
         names,
         batch_size=settings.batch_size,
@@ -81,7 +96,9 @@ def weigh(
     return batches.map(lambda image, label: (image, label, tf.gather(weights, label)))
 
 
-def plain_batches(data: Any, names: Sequence[str], settings: Any, shuffle: bool) -> tf.data.Dataset:
+def plain_batches(
+    data: Batched, names: Sequence[str], settings: BatchSettings, shuffle: bool
+) -> tf.data.Dataset:
     """Return one pass over the examples, unweighted and without augmentation; see `training_batches`."""
     return data.dataset(names, batch_size=settings.batch_size, seed=settings.seed, shuffle=shuffle)
 

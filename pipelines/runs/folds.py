@@ -121,13 +121,21 @@ def held_out_names(job: Job[Any, Any, Any]) -> tuple[str, ...]:
     return (*job.splits.selection, *(name for splits in fold_splits(job) for name in splits.test))
 
 
-def unlearned_classes(fold: Job[Any, Any, Any]) -> list[str]:
-    """Return the classes whose training examples are all in one fold, so that its heads do not learn them."""
+def unlearned_note(fold: Job[Any, Any, Any]) -> str:
+    """Return what it means that all training examples of some classes are in a fold; empty if of none."""
     if fold.has_real_targets:
-        return []
+        return ""
     examples, is_learned = fold.data.manifest.select(fold.splits.test), _is_learned(fold, "test")
     unseen = {example.label for example, known in zip(examples, is_learned, strict=True) if not known}
-    return [fold.data.manifest.class_names[label] for label in sorted(unseen)]
+    if not unseen:
+        return ""
+    classes = ", ".join(fold.data.manifest.class_names[label] for label in sorted(unseen))
+    return (
+        f". All training examples of {classes} are in this fold, so these heads cannot recognise them. Their "
+        "predictions for these examples are left out of the temperature and the choice of the head, and "
+        "guarantees count them as wrong. The training goes on; more groups with examples of that kind would "
+        "mend this."
+    )
 
 
 class HeldOutPoints(NamedTuple):

@@ -25,7 +25,7 @@ from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, TransferSource
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
-from pipelines.runs.folds import num_folds_of, unlearned_classes, untrained_folds
+from pipelines.runs.folds import num_folds_of, unlearned_note, untrained_folds
 from pipelines.runs.guarantees import possible_guarantee
 from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
@@ -260,14 +260,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         """Train every head without each fold of the training examples."""
         folds = untrained_folds(self.job)
         for number, fold in enumerate(folds, 1):
-            self.job.say(f"Heads that do not see fold {number} of {len(folds)}")
-            if unlearned := unlearned_classes(fold):
-                self.job.say(
-                    f"All training examples of {', '.join(unlearned)} are in fold {number}, so heads without "
-                    "this fold cannot recognise them. What they predict of these examples is left out of the "
-                    "temperature and the choice of the head, and guarantees count it as wrong. The training "
-                    "goes on; more groups with examples of that kind would mend this."
-                )
+            self.job.say(f"Heads that do not see fold {number} of {len(folds)}{unlearned_note(fold)}")
             member = self._member(replace(fold, console=Console(quiet=True)), is_fold=True)
             if self.resume and (fold.folder / RUN).exists():
                 member.job = replace(member.job, run=continued_run(member.job, None))

@@ -105,8 +105,8 @@ def test_a_patch_without_a_label_leaves_the_others_of_its_image(folder: Path, tm
     assert [one.name for one in manifest.examples if one.source == "p1/a"] == ["p1/a/000000_000040"]
     assert len([one for one in manifest.examples if one.source == "c"]) == 6
     said = "\n".join(reasons(tmp_path / "out"))
-    assert f"{table}, line 3: the patch has no label, so that it is left out. Complete it." in said
-    assert "line 5: the patch has no label, so that it gets that of its image, benign." in said
+    assert f"{table}, line 3: the patch has no label, so it is left out. Complete it." in said
+    assert "line 5: the patch has no label, so it gets that of its image, benign." in said
 
 
 def test_patches_that_are_not_cut_or_contradict_are_refused(folder: Path, tmp_path: Path) -> None:
