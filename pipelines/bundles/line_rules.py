@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -132,7 +132,7 @@ def rules_for(
 
 
 def _with_guaranteed_costs(
-    rules: LineRules, limits: Sequence[Limit], *, is_asked: bool, tell: Any
+    rules: LineRules, limits: Sequence[Limit], *, is_asked: bool, tell: Callable[[str], None]
 ) -> LineRules:
     """Return the rules with costs that leave the guarantees true.
 
@@ -152,7 +152,7 @@ def _with_guaranteed_costs(
 
 
 def _with_share(
-    settings: Settings, share: float, held_out: HeldOut, record: GuaranteeRecord, tell: Any
+    settings: Settings, share: float, held_out: HeldOut, record: GuaranteeRecord, tell: Callable[[str], None]
 ) -> Settings:
     """Return the settings with the entropy above which this share of the held-out examples lies."""
     if held_out.num_units * share < 1:
@@ -190,7 +190,11 @@ def asked_limits(settings: ReferralSettings, class_names: Sequence[str]) -> list
 
 
 def _rule(
-    held_out: HeldOut, limits: Sequence[Limit], metadata: Metadata, record: GuaranteeRecord, tell: Any
+    held_out: HeldOut,
+    limits: Sequence[Limit],
+    metadata: Metadata,
+    record: GuaranteeRecord,
+    tell: Callable[[str], None],
 ) -> ReferralRule:
     found = joint_guarantee(held_out, limits, noun=record.noun, confidence=record.confidence)
     if found.refused:
@@ -243,7 +247,11 @@ def _together(found: JointGuarantee) -> str:
 
 
 def _sets(
-    held_out: HeldOut, coverage: float, metadata: Metadata, record: GuaranteeRecord, tell: Any
+    held_out: HeldOut,
+    coverage: float,
+    metadata: Metadata,
+    record: GuaranteeRecord,
+    tell: Callable[[str], None],
 ) -> PredictionSets:
     sets = prediction_sets(held_out, coverage)
     own = [name for name, is_own in zip(metadata.class_names, sets.own, strict=True) if is_own]

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
@@ -153,16 +153,19 @@ def _write_each(
     return None
 
 
-def predict_sources(
+def predict_sources(  # noqa: PLR0913 - as `predict_files`
     line_class: type[Line],
     predict: Callable[[Source], Iterable[Line]],
     sources: Sequence[Source],
     out: Path,
     console: Console,
     *,
+    class_names: Sequence[str] = (),
+    rules: LineRules = NO_RULES,
     left_out: list[Skipped] | None = None,
     run: PredictionRun | None = None,
-    **options: Any,
+    remote: Remote | None = None,
+    write_more: Callable[[Sequence[Line]], None] = lambda _: None,
 ) -> list[Line]:
     """Predict every source, show the last one's name on the console; arguments as `predict_files`.
 
@@ -175,7 +178,17 @@ def predict_sources(
             status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
 
         lines = predict_files(
-            line_class, predict, sources, out, on_done=show, left_out=left_out, run=run, **options
+            line_class,
+            predict,
+            sources,
+            out,
+            class_names=class_names,
+            rules=rules,
+            on_done=show,
+            left_out=left_out,
+            run=run,
+            remote=remote,
+            write_more=write_more,
         )
     kept = 0 if run is None else sum(len(record.lines) for record in run.kept.values())
     summarise_predictions(lines, out, console, left_out or (), kept=kept)
