@@ -160,7 +160,10 @@ def fetch(
             metavar="ADDRESS", help="Of a folder or a file, such as s3://BUCKET/FOLDER or https://HOST/FILE."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder to copy to.")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder to copy to. A file in it of the same name and another size is replaced."),
+    ],
     pattern: Annotated[
         list[str] | None,
         typer.Option(metavar="'*.tif'", help="Only files with such a name, in any folder; repeatable."),
