@@ -17,10 +17,9 @@ from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.divide import manifest_splits
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.evaluation.evaluate import judge
-from pipelines.lane.application import LANE
+from pipelines.lane.application import LANE, LaneData
 from pipelines.lane.demo import MAX_ERROR, SETTINGS, Plan, run_demo
 from pipelines.lane.settings import TrainSettings
-from pipelines.runs.application import Prepared
 from pipelines.runs.description import PRETRAINING
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import load_model, make_model
@@ -101,7 +100,7 @@ def test_untrained_head_fails_that(whole):
     trained = load_model(job, PRETRAINING)
     model = make_model("hgp", LANE, job.settings, job.run)
     model.network.set_weights(trained.network.get_weights())
-    examples = LANE.judge.examples(Prepared(data, manifest), manifest_splits(manifest).test)
+    examples = LANE.judge.examples(LaneData(data, manifest), manifest_splits(manifest).test)
     result = judge(LANE.judge, predictor("untrained", model), examples)
     assert result.scores["f_measure"] < GOOD_F_MEASURE
     assert np.isfinite(result.scores["nll"])

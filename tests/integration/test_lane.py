@@ -26,8 +26,7 @@ from data_prep.lane.scenes import write_scenes
 from data_prep.prepared.manifest import load_manifest
 from pipelines.cli import make_app
 from pipelines.evaluation.evaluate import judge
-from pipelines.lane.application import LANE
-from pipelines.runs.application import Prepared
+from pipelines.lane.application import LANE, LaneData
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import make_model
 from pipelines.runs.predictors import predictor
@@ -291,7 +290,7 @@ def test_trained_heads_pass_an_f_measure_that_untrained_ones_fail(tmp_path):
     for head in ("linear", "hgp"):
         untrained = predictor("untrained", make_model(head, LANE, job.settings, job.run))
         assert (
-            judge(LANE.judge, untrained, LANE.judge.examples(Prepared(data, manifest), names)).scores[
+            judge(LANE.judge, untrained, LANE.judge.examples(LaneData(data, manifest), names)).scores[
                 "f_measure"
             ]
             < LEARNT

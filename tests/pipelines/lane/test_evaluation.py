@@ -18,10 +18,10 @@ from gpmodels import HGPHead, LinearHead, SVGPHead
 from pipelines.evaluation import evaluate as head_evaluation
 from pipelines.evaluation.evaluate import judge
 from pipelines.lane import application as lane_application
-from pipelines.lane.application import LANE
+from pipelines.lane.application import LANE, LaneData
 from pipelines.lane.pictures import LanePanels, select_gallery
 from pipelines.lane.settings import LaneRun, TrainSettings
-from pipelines.runs.application import JudgedExample, Prepared
+from pipelines.runs.application import JudgedExample
 from pipelines.runs.description import load_run
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, run_predictors
 from pipelines.runs.predictors import Predictor
@@ -105,7 +105,7 @@ def test_a_run_that_describes_no_model_is_refused(lane_run, run, settings):
 @pytest.mark.slow
 def test_a_model_is_loaded_with_the_weights_of_its_best_epoch(lane_run, lane_data, manifest, splits):
     """Its loss, or a GP's NLL, on the selection images comes out again, and no epoch has a better one."""
-    data = Prepared(lane_data, manifest)
+    data = LaneData(lane_data, manifest)
     for name, measure in (("linear", "loss"), ("hgp", "nll")):
         state = json.loads((lane_run / "heads" / name / "state.json").read_text())
         assert state["best"] <= min(epoch[f"selection_{measure}"] for epoch in state["history"])
@@ -145,7 +145,7 @@ def test_the_scores_of_an_epoch_equal_counting(lane_run, lane_data, manifest, sp
         chosen = (confidence > low) & (confidence <= low + 1 / 15)
         if chosen.any():
             ece += chosen.mean() * abs(right[chosen].mean() - confidence[chosen].mean())
-    scores = LANE.judge.selection_scores(model, Prepared(lane_data, manifest), splits.selection)
+    scores = LANE.judge.selection_scores(model, LaneData(lane_data, manifest), splits.selection)
     assert scores == pytest.approx({"f_measure": np.mean(f_measures), "ece": ece}, abs=1e-4)
 
 
@@ -187,7 +187,7 @@ def test_judging_reads_one_image_at_a_time_and_keeps_scores_only(
     names = splits.test + splits.train[:1]
 
     def examples() -> Iterator[JudgedExample]:
-        for example in LANE.judge.examples(Prepared(lane_data, manifest), names):
+        for example in LANE.judge.examples(LaneData(lane_data, manifest), names):
             order.append("read")
             yield example
 
@@ -229,7 +229,7 @@ def test_the_clock_leaves_out_tracing(lane_data, manifest, splits):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(head_evaluation, "time", clock)
         result = judge(
-            LANE.judge, SlowStart(), LANE.judge.examples(Prepared(lane_data, manifest), splits.test)
+            LANE.judge, SlowStart(), LANE.judge.examples(LaneData(lane_data, manifest), splits.test)
         )
     assert result.seconds_per_image == 2.0
 
@@ -239,7 +239,7 @@ def test_the_clock_leaves_out_tracing(lane_data, manifest, splits):
 
 def test_the_gallery_shows_what_was_predicted(predictors, lane_data, manifest, splits, monkeypatch):
     monkeypatch.setattr(lane_application, "lane_gallery", lambda selection, images: (selection, images))
-    data = Prepared(lane_data, manifest)
+    data = LaneData(lane_data, manifest)
     result = judge(LANE.judge, predictors[-1], LANE.judge.examples(data, splits.test))
     strange = splits.test[:1]
     selection, images = LANE.judge.gallery(result, predictors[-1], data, 3, unfamiliar=strange)
