@@ -102,7 +102,7 @@ def fit_image(image: npt.NDArray[np.uint8], size: tuple[int, int], fit: Fit) -> 
     """Bring an image to a size without distorting it.
 
     Where it shrinks, levels are averaged over areas; where it grows, they are interpolated bilinearly. They
-    are rounded once, half to even. `pipelines.bundles.serving.fit_images` does the same in a graph.
+    are rounded once, half to even. `pipelines.bundles.fitting.fit_images` does the same in a graph.
 
     Args:
         image: uint8 [height, width, 3].

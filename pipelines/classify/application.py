@@ -10,7 +10,8 @@ from data_prep.files.depth import read_at_levels
 from data_prep.files.fitting import fit_image
 from data_prep.prepared.manifest import application_of
 from gpmodels import HybridModel
-from pipelines.bundles.serving import ClassServer, Server, fit_images
+from pipelines.bundles.fitting import fit_images
+from pipelines.bundles.serving import ClassServer, Server
 from pipelines.classify.multilabel import several_labels
 from pipelines.classify.settings import APPLICATION, SEVERAL_LABELS, VOTES_GIVEN, ClassifyRun, TrainSettings
 from pipelines.classify.votes import of_votes

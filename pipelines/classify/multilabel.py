@@ -16,8 +16,9 @@ from data_prep.errors import InputError
 from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from gpmodels.likelihoods.names import MULTILABEL
+from pipelines.bundles.fitting import fit_images
 from pipelines.bundles.metadata import label_signatures
-from pipelines.bundles.serving import LabelServer, Server, fit_images
+from pipelines.bundles.serving import LabelServer, Server
 from pipelines.classify.settings import SEVERAL_LABELS, ClassifyRun, TrainSettings
 from pipelines.labelled.classes import (
     ClassDeployment,

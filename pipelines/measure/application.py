@@ -20,8 +20,9 @@ from data_prep.measure.scale import count_scale, find_scale
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
+from pipelines.bundles.fitting import fit_images
 from pipelines.bundles.metadata import number_signatures
-from pipelines.bundles.serving import NumberServer, fit_images
+from pipelines.bundles.serving import NumberServer
 from pipelines.command.console import say
 from pipelines.labelled.classes import ClassDeployment, plain_batches, steps_per_epoch, training_batches
 from pipelines.labelled.data import PreparedImages, open_images

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep.files.fitting import fit_image
-from pipelines.bundles.serving import fit_images
+from pipelines.bundles.fitting import fit_images
 
 
 @pytest.fixture(scope="module", params=["crop", "pad"])
