@@ -88,7 +88,7 @@ def test_the_whole_way_needs_the_source_once(organs, tmp_path):
     judged = ("--model", trained, "--out", tmp_path / "of the source")
     run("histopathology", "evaluate", "--data", organs["colon"], *judged)
     of_source = json.loads((tmp_path / "of the source" / "metrics.json").read_text())
-    assert any("what training was fitted to" in warning for warning in of_source["warnings"])
+    assert any("were used in training" in warning for warning in of_source["warnings"])
     evaluation, bundle = tmp_path / "evaluation", tmp_path / "bundle"
     run("histopathology", "evaluate", *data, "--model", trained, "--out", evaluation)
     metrics = json.loads((evaluation / "metrics.json").read_text())
