@@ -127,7 +127,7 @@ class Sums(keras.metrics.Metric):
             return ""
         listed = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
         return (
-            f"classes without a training point, of which nothing is learned: {listed} (of {len(counts)} "
+            f"classes without a training point, which the model cannot learn: {listed} (of {len(counts)} "
             "classes, counted from 0). If they should have some, check that classes are numbered from 0 "
             "without gaps, and that num_classes is right."
         )

@@ -41,7 +41,7 @@ _REMEDIES: Final = {
 def make_console() -> Console:
     """Return the console for tables and progress; in a log it is wide enough to break no line.
 
-    Names of classes and files are printed as they are: `:smile:` stays a name and becomes no picture.
+    Names of classes and files are printed unchanged: a class named `:smile:` does not become an emoji.
     """
     is_log = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(width=_WIDTH_OF_A_LOG if is_log else None, highlight=False, emoji=False)

@@ -78,7 +78,7 @@ def test_a_head_that_answers_alike_is_said_once_with_its_numbers(caplog):
 
 def test_weights_of_nothing_and_classes_without_a_point_are_said_once(caplog):
     told(SVGPHead(num_inducing=4, num_classes=3), LABELS, {}, np.full((64, 3), 1 / 3))
-    assert caplog.text.count("nothing is learned: 2 (of 3 classes, counted from 0). If they should") == 1
+    assert caplog.text.count("the model cannot learn: 2 (of 3 classes, counted from 0). If they should") == 1
     caplog.clear()
     told(SVGPHead(num_inducing=4), LABELS, {}, np.full(64, SHARE))
     told(SVGPHead(num_inducing=4, likelihood="gaussian"), LABELS, {}, np.full(64, SHARE))
