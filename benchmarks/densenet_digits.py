@@ -85,7 +85,12 @@ def scores_of(data: Path, work: Path, count: int, seed: int) -> dict[str, dict[s
     steps = gpimaging.classify
     # A digit may look like a mirrored one, and digits of one class do look alike.
     steps.prepare(
-        images=work / "images", out=prepared, size=(28, 28), test_list=listed, duplicate_distance=-1, quiet=True
+        images=work / "images",
+        out=prepared,
+        size=(28, 28),
+        test_list=listed,
+        duplicate_distance=-1,
+        quiet=True,
     )
     steps.train(data=prepared, out=run, seed=seed, resume=run.exists(), quiet=True, **SETTINGS)
     steps.evaluate(data=prepared, model=run, out=evaluation, quiet=True)

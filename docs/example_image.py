@@ -6,11 +6,17 @@
 One of the demo's unseen scenes as it is, and once more with an obstacle on the lane, each as input, truth,
 probability of lane, uncertainty, and the prediction with unfamiliar regions hatched. Of one scene in ten
 with an obstacle more is hatched than of this one.
+
+    python docs/example_image.py demo --beside FOLDER
+
+The same scenes with the errors and the uncertainty of the demo's HGP and of another network, whose
+predictions for them are FOLDER/unseen and FOLDER/obstacle (docs/results/lane.md).
 """
 # ruff: noqa: INP001 - a script, not a package
 
+import argparse
 import csv
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
@@ -18,8 +24,10 @@ import numpy as np
 
 from data_prep.files.atomic import atomic_file
 from data_prep.files.images import read_image, read_mask
+from pipelines.scores.definitions import AnyFloatArray
 from pipelines.scores.pictures import (
     Picture,
+    error_overlay,
     probability_picture,
     side_by_side,
     truth_overlay,
@@ -27,26 +35,47 @@ from pipelines.scores.pictures import (
 )
 
 PICTURE = Path(__file__).parent / "images" / "lane_example.jpg"
+BESIDE = PICTURE.with_name("lane_uncertainties.jpg")
 HEIGHT = 210  # pixels of one panel
 SIXTEEN_BIT = 65535
 
 
 def panels(scenes: Path, predictions: Path, name: str) -> Picture:
     """One scene: input, truth, probability, uncertainty, prediction, side by side."""
-    image = read_image(scenes / "images" / f"{name}.jpg")
-    mask = (read_mask(scenes / "masks" / f"{name}.png") > 127).astype(np.uint8)
-    probability, uncertainty = (
-        read_mask(predictions / part / f"{name}.png") / SIXTEEN_BIT for part in ("probability", "uncertainty")
-    )
-    limit = 1.0  # the files hold shares of log 2
+    image, mask = scene(scenes, name)
+    probability, uncertainty = maps(predictions, name)
     row = [
         image,
         truth_overlay(image, mask),
         probability_picture(probability),
-        uncertainty_picture(uncertainty, limit),
+        uncertainty_picture(uncertainty, 1.0),
         read_image(predictions / "overlays" / f"{name}.jpg"),
     ]
     return side_by_side([_enlarged(picture) for picture in row])
+
+
+def panels_beside(scenes: Path, predictions: Sequence[Path], name: str) -> Picture:
+    """One scene: input, then the errors and the uncertainty of each network, side by side."""
+    image, mask = scene(scenes, name)
+    row = [image]
+    for folder in predictions:
+        probability, uncertainty = maps(folder, name)
+        row += [error_overlay(image, probability > 0.5, mask), uncertainty_picture(uncertainty, 1.0)]
+    return side_by_side([_enlarged(picture) for picture in row])
+
+
+def scene(scenes: Path, name: str) -> tuple[Picture, Picture]:
+    """The image of a scene, and its mask of 0 and 1."""
+    mask = read_mask(scenes / "masks" / f"{name}.png") > 127
+    return read_image(scenes / "images" / f"{name}.jpg"), mask.astype(np.uint8)
+
+
+def maps(predictions: Path, name: str) -> tuple[AnyFloatArray, AnyFloatArray]:
+    """The probability of lane, and the uncertainty as a share of log 2."""
+    probability, uncertainty = (
+        read_mask(predictions / part / f"{name}.png") / SIXTEEN_BIT for part in ("probability", "uncertainty")
+    )
+    return probability, uncertainty
 
 
 def well_flagged(predictions: Path) -> str:
@@ -63,19 +92,25 @@ def _enlarged(picture: Picture) -> Picture:
 
 def main() -> None:
     """Write the picture."""
-    demo = Path(sys.argv[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("demo", type=Path)
+    parser.add_argument("--beside", type=Path)
+    arguments = parser.parse_args()
+    demo, beside = arguments.demo, arguments.beside
     predictions = demo / "predictions"
     obstructed = well_flagged(predictions / "obstacle")
     free = obstructed.rpartition("_")[0]  # the last part is the obstacle
     rows = [
-        panels(demo / "scenes", predictions / "unseen", free),
-        panels(demo / "obstacle_scenes", predictions / "obstacle", obstructed),
+        panels_beside(demo / scenes, [predictions / kind, beside / kind], name)
+        if beside
+        else panels(demo / scenes, predictions / kind, name)
+        for scenes, kind, name in (("scenes", "unseen", free), ("obstacle_scenes", "obstacle", obstructed))
     ]
     gap = np.full((4, rows[0].shape[1], 3), 255, np.uint8)
     picture = np.concatenate([rows[0], gap, rows[1]])
     encoded = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 88])[1]
     PICTURE.parent.mkdir(exist_ok=True)
-    with atomic_file(PICTURE) as temporary:
+    with atomic_file(BESIDE if beside else PICTURE) as temporary:
         temporary.write_bytes(encoded.tobytes())
 
 
