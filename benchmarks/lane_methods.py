@@ -149,7 +149,8 @@ def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
     data, out, console = Path(task["data"]), Path(task["out"]), Console(quiet=True)
     size = (int(task["size"][0]), int(task["size"][1]))
     trained_on, judged = (prepared(data, out, task["surface"], part, size) for part in ("train", "val"))
-    values = {**SHARED, **NETWORKS[task["network"]], "seed": task["seed"], **task["changes"]}
+    network = NETWORKS.get(task["network"], {"network": task["network"]})
+    values = {**SHARED, **network, "seed": task["seed"], **task["changes"]}
     folder = run_folder(out, task)
     application = _application(task["network"])
     run = train(
