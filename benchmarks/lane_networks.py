@@ -1,6 +1,6 @@
 """How deep the encoder-decoder C{units}K{kernel} should be and how wide its kernels (thesis Table 5.2).
 
-    python -m benchmarks.lane_networks --data FOLDER --out out/lane_networks --networks C2K3 C3K3 C4K3 C5K3 C6K3
+    python -m benchmarks.lane_networks --data FOLDER --out out/lane_networks
 
 FOLDER holds `camvid_segnet`. Every network learns walkable surface from the same images, the same number of
 epochs: `EPOCHS` with a linear head, then one more with an HGP of nine experts at the start, as in the thesis.
