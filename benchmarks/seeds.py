@@ -35,6 +35,8 @@ PLANS = {
     "3.1": "--tables inducing_points --datasets kin40k pole_telecom --methods hgp",
     "3.2": "--tables regression --seeds 0 1 2 3 4 --datasets kin40k pumadyn32nm pole_telecom "
     "--methods hgp hgp_thesis svgp vmgp fitc fgp pic linear trees",
+    "fig3.5": "--tables time_accuracy --datasets kin40k pole_telecom pumadyn32nm --inducing 100 "
+    "--methods hgp svgp vmgp gpflow_svgp",
     "fig3.2": "--tables experts --datasets kin40k --inducing 100 --experts 0 2 5 10 30 100 "
     "--methods hgp hgp_soft svgp",
     "flights": "--tables rows --cut 12 --datasets flights_2008 "
