@@ -82,7 +82,8 @@ def features_of(model: HybridModel, dataset: tf.data.Dataset) -> tuple[np.ndarra
     features, labels, images = [], [], []
     for number, (image, label, weight) in enumerate(dataset):
         chosen = rng.permutation(np.flatnonzero(weight.numpy()))[:PIXELS_PER_IMAGE]
-        features.append(model.network(image, training=False).numpy().reshape(-1, 64)[chosen])
+        maps = model.network(image, training=False).numpy()
+        features.append(maps.reshape(-1, maps.shape[-1])[chosen])
         labels.append(label.numpy().ravel()[chosen])
         images.append(np.full(len(chosen), number))
     return np.concatenate(features), np.concatenate(labels), np.concatenate(images)
