@@ -89,8 +89,8 @@ def _networks(records: list[Record]) -> list[dict[str, Any]]:
         names = {
             "standardised squared error": "smse",
             "NLP": "nlp",
-            "expected log density": "expectation",
-            **{f"missed by {count} draws": f"missed_by_{count}" for count in (10, 100, 1000)},
+            "expected log density, nats a row": "expectation",
+            **{f"RMS error of {count} draws": f"missed_by_{count}" for count in (10, 100, 1000)},
         }
         for title, name in names.items():
             values = [record[name] for record in own if name in record]

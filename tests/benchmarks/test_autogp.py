@@ -68,7 +68,7 @@ def test_settings_of_digits_name_the_size_of_a_fit():
     sizes = {cell.setting: fit_size(cell.setting) for cell in CELLS["mnist"]}
     assert sizes["shared kernel"] == ("shared", 200, 6000)
     assert sizes["shared kernel, M = 10"] == ("shared", 10, 6000)
-    assert sizes["kernel for each class, 1000 steps"] == ("separate", 200, 1000)
+    assert sizes["kernel for each class, 500 steps"] == ("separate", 200, 500)
 
 
 def test_error_over_time_is_shown_after_shares_of_the_planned_steps():
