@@ -1,1 +1,1 @@
-"""AutoGP on digits, few labels, kernels, label errors, and its speed."""
+"""AutoGP on digits, few labels, kernels, label errors, several targets, and its speed."""

@@ -1,13 +1,14 @@
-"""Measure AutoGP: learning by leaving out against the bound, few labels, kernels, label errors and speed.
+"""Measure AutoGP: learning by leaving out, few labels, kernels, label errors, several targets and speed.
 
     python -m benchmarks.autogp --data FOLDER --out benchmarks/results/autogp
 
-Parts: `mnist` (all 60,000 digits, 6000 steps of 1000 rows), `few` (hundreds of labels, against what users
-take instead), `kernels` (ARD against arc-cosine), `label_errors` (2 % of the labels exchanged; cleanlab comes
-with the extra `peers`), `speed`, and `softmax_memory` (100 classes in blocks of rows). Every cell, one method
-on one problem with one seed, is a process of its own and one file in OUT/cells; a second run computes only
-what is missing. Times are of the processor. rectangles-image, CIFAR-10, MNIST8M and the training file of
-SARCOS, which the paper has too, are not at hand.
+Parts: `mnist` (all 60,000 digits, up to 6000 steps of 1000 rows, with errors over time), `few` (hundreds of
+labels, against what users take instead, and several components), `kernels` (ARD against arc-cosine, and an
+SVM with the latter), `label_errors` (2 % of the labels exchanged; cleanlab comes with the extra `peers`),
+`gprn` (regression networks of several targets), `speed`, and `softmax_memory` (100 classes in blocks of
+rows). Every cell, one method on one problem with one seed, is a process of its own and one file in OUT/cells;
+a second run computes only what is missing. Times are of the processor. rectangles-image, CIFAR-10, MNIST8M
+and the training file of SARCOS, which the paper has too, are not at hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arc-cosine kernels of several degrees and depths beside the squared exponential one."""
+"""Arc-cosine kernels of several degrees and depths in an SVGP and an SVM, and the squared exponential one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from benchmarks.autogp.problems import load
 from benchmarks.cell_runner import Cell
 from benchmarks.tabular.measures import classification_measures
 
+OF_SVM = "SVM, "
+"""What the names of the SVM's kernels begin with; without it they are of the SVGP."""
+
 
 def compute(cell: Cell, data: Path) -> dict[str, Any]:
-    """Return errors of an SVGP with the kernel."""
+    """Return errors of an SVGP or an SVM with the kernel."""
     problem = load(cell.setting, data, cell.seed)
-    named, _, inducing = cell.method.partition(", M = ")
+    named, _, inducing = cell.method.removeprefix(OF_SVM).partition(", M = ")
     kernel, _, depth = named.partition(" depth ")
     settings = {"num_inducing": int(inducing)} if inducing else {}
-    model = classifier("SVGP", cell.seed, kernel=kernel, kernel_depth=int(depth or 1), **settings)
+    name = "arc-cosine SVM" if cell.method.startswith(OF_SVM) else "SVGP"
+    model = classifier(name, cell.seed, kernel=kernel, kernel_depth=int(depth or 1), **settings)
     started = time.process_time()
     model.fit(problem.x, problem.y)
     seconds = time.process_time() - started

@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.autogp.plan import fit_size
 from benchmarks.cell_runner import Record
 
 PAPER = {"loo": "1.71 %, .063 (M = 200, leave-one-out)", "elbo": "about 3.0 %, .11", "loo_paper": ""}
 """Error and NLL on MNIST in the paper's figures 3 and 5; its leave-one-out is the term of (16)."""
+
+SHARES = (0.1, 0.25, 0.5, 1.0)
+"""Of the steps that a fit may take, after which its error is shown."""
 
 
 def rows_of(part: str, records: list[Record]) -> list[dict[str, Any]]:
@@ -19,6 +23,7 @@ def rows_of(part: str, records: list[Record]) -> list[dict[str, Any]]:
         "few": _by_problem,
         "kernels": _by_problem,
         "label_errors": _labels,
+        "gprn": _networks,
         "softmax_memory": _memory,
     }
     return tables.get(part, _speed)(records)
@@ -36,9 +41,17 @@ def _mnist(records: list[Record]) -> list[dict[str, Any]]:
             "NLL of held-out rows": f"{record['validation_nll']:.4f}",
             "processor seconds": f"{record['seconds']:.0f}",
             "paper: error, NLL": PAPER[record["method"]] if record["setting"] == "shared kernel" else "",
+            **{f"NLL at {share:.0%} (seconds)": _look(record, share) for share in SHARES},
         }
         for record in records
     ]
+
+
+def _look(record: Record, share: float) -> str:
+    """Return the NLL of the held-out rows after a share of the planned steps, with the processor seconds."""
+    curve = record.get("curve", [])
+    reached = [look for look in curve if look[0] >= share * fit_size(record["setting"])[2]]
+    return f"{reached[0][2]:.3f} ({reached[0][1]:.0f})" if reached else ""
 
 
 def _by_problem(records: list[Record]) -> list[dict[str, Any]]:
@@ -67,6 +80,24 @@ def _labels(records: list[Record]) -> list[dict[str, Any]]:
         }
         for problem, method, own in _groups(records)
     ]
+
+
+def _networks(records: list[Record]) -> list[dict[str, Any]]:
+    rows = []
+    for problem, method, own in _groups(records):
+        row: dict[str, Any] = {"problem": problem, "method": method, "seeds": len(own)}
+        names = {
+            "standardised squared error": "smse",
+            "NLP": "nlp",
+            "expected log density, nats a row": "expectation",
+            **{f"RMS error of {count} draws": f"missed_by_{count}" for count in (10, 100, 1000)},
+        }
+        for title, name in names.items():
+            values = [record[name] for record in own if name in record]
+            row[title] = _mean(values, 3) if values else ""
+        row["processor seconds"] = f"{np.mean([record['seconds'] for record in own]):.1f}"
+        rows.append(row)
+    return rows
 
 
 def _speed(records: list[Record]) -> list[dict[str, Any]]:

@@ -352,11 +352,15 @@ class NetworkPosterior:
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Return the means `[N, P]` and covariances `[N, P, P]` of the noisy targets, by their moments."""
-        marginals = _marginals(
+        marginals = self.marginals(x)
+        mean, _ = output_moments(marginals)
+        return mean.numpy(), output_covariance(marginals).numpy() + np.diag(self.noise_variance)
+
+    def marginals(self, x: Array) -> NetworkMarginals:
+        """Return the marginals of weights and nodes at points `[N, D]`."""
+        return _marginals(
             FoldedUnits(*map(tf.constant, self.weights)),
             FoldedUnits(*map(tf.constant, self.nodes)),
             tf.constant(x),
             self.shape,
         )
-        mean, _ = output_moments(marginals)
-        return mean.numpy(), output_covariance(marginals).numpy() + np.diag(self.noise_variance)

@@ -6,12 +6,16 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from benchmarks import cell_runner
-from benchmarks.autogp import label_errors, problems
-from benchmarks.autogp.plan import CELLS, needs_package
+from benchmarks.autogp import few, gprn, kernels, label_errors, problems
+from benchmarks.autogp.mnist import curve_by_processor_time
+from benchmarks.autogp.models import classifier, covariance
+from benchmarks.autogp.plan import CELLS, fit_size, needs_package
 from benchmarks.autogp.report import rows_of
 from benchmarks.cell_runner import Cell, CellBenchmark
+from benchmarks.peers.gprn import NetworkMarginals
 from data_prep.prepared import workers
 
 
@@ -50,7 +54,7 @@ def test_exchanged_labels_are_found_where_a_model_knows_better(tmp_path, monkeyp
 def test_tables_have_a_row_for_each_method(part):
     record = {
         **dict.fromkeys(("error", "nlp", "ece", "seconds", "validation_nll", "precision"), 0.1),
-        **dict.fromkeys(("milliseconds", "ratio", "lowest", "highest", "mebibytes", "value"), 1.0),
+        **dict.fromkeys(("milliseconds", "ratio", "lowest", "highest", "mebibytes", "value", "smse"), 1.0),
         "best_step": 3,
         "steps": 5,
     }
@@ -58,6 +62,114 @@ def test_tables_have_a_row_for_each_method(part):
     rows = rows_of(part, [cell._asdict() | record for cell in cells])
     assert len(rows) == len({(cell.method, cell.setting) for cell in cells})
     assert len({tuple(row) for row in rows}) == 1
+
+
+def test_settings_of_digits_name_the_size_of_a_fit():
+    sizes = {cell.setting: fit_size(cell.setting) for cell in CELLS["mnist"]}
+    assert sizes["shared kernel"] == ("shared", 200, 6000)
+    assert sizes["shared kernel, M = 10"] == ("shared", 10, 6000)
+    assert sizes["kernel for each class, 500 steps"] == ("separate", 200, 500)
+
+
+def test_error_over_time_is_shown_after_shares_of_the_planned_steps():
+    nan = float("nan")
+    looks = [(1, nan), (100, -0.5), (250, -0.4), (500, -0.3)]
+    curve = curve_by_processor_time(looks, [(50, 1.0), (150, 3.0), (600, 12.0)])
+    assert curve == [(100, 2.0, 0.5), (250, 5.0, 0.4), (500, 10.0, 0.3)]
+    numbers = dict.fromkeys(("error", "nlp", "ece", "seconds", "validation_nll"), 0.1)
+    record = Cell("mnist", "loo", "shared kernel, 1000 steps", 0)._asdict() | numbers
+    (row,) = rows_of("mnist", [record | {"best_step": 500, "steps": 500, "curve": curve}])
+    shown = [row[f"NLL at {share} (seconds)"] for share in ("10%", "25%", "50%", "100%")]
+    assert shown == ["0.500 (2)", "0.400 (5)", "0.300 (10)", ""]  # it stopped halfway
+
+
+def test_names_of_methods_say_components_and_kernels(tmp_path, monkeypatch):
+    asked = []
+
+    def refuse(name, _seed, **settings):
+        asked.append((name, settings))
+        raise InterruptedError
+
+    monkeypatch.setattr(problems, "digits", toy_problem)
+    for module, method in (
+        (few, "AutoGP elbo, K = 4"),
+        (few, "AutoGP elbo"),
+        (kernels, "SVM, arc_cosine0 depth 6"),
+        (kernels, "arc_cosine0 depth 3, M = 400"),
+    ):
+        monkeypatch.setattr(module, "classifier", refuse)
+        with pytest.raises(InterruptedError):
+            module.compute(Cell("few", method, "MNIST 40", 0), tmp_path)
+    assert asked == [
+        ("AutoGP elbo", {"num_components": 4}),
+        ("AutoGP elbo", {}),
+        ("arc-cosine SVM", {"kernel": "arc_cosine0", "kernel_depth": 6}),
+        ("SVGP", {"kernel": "arc_cosine0", "kernel_depth": 3, "num_inducing": 400}),
+    ]
+
+
+def test_kernel_of_the_machine_is_the_papers():
+    rng = np.random.default_rng(0)
+    x, u = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    rows, others = (np.hstack([part / np.sqrt(3), np.ones((len(part), 1))]) for part in (x, u))
+    lengths = np.outer(np.linalg.norm(rows, axis=1), np.linalg.norm(others, axis=1))
+    angle = np.arccos(rows @ others.T / lengths)
+    expected = lengths * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi
+    np.testing.assert_allclose(covariance(x, u, name="arc_cosine1", depth=1), expected)
+    # Of degree 0 each layer is the angle in units of π; two layers make it of the first one's values.
+    first = 1.0 - angle / np.pi
+    np.testing.assert_allclose(
+        covariance(x, u, name="arc_cosine0", depth=2), 1.0 - np.arccos(first) / np.pi, atol=1e-9
+    )
+
+
+def test_machine_with_our_kernel_learns(tmp_path):
+    problem = toy_problem(tmp_path, 0)
+    model = classifier("arc-cosine SVM", 0, kernel="arc_cosine1", kernel_depth=2)
+    model.fit(problem.x[50:], problem.y[50:])
+    assert np.mean(model.predict(problem.test_x) == problem.test_y) > 0.9
+    probability = model.predict_proba(problem.test_x)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+
+
+def test_sampled_expectations_miss_by_the_root_of_the_draws():
+    rng = np.random.default_rng(0)
+    shapes = (60, 3, 2), (60, 3, 2), (60, 2), (60, 2)
+    parts = [rng.normal(size=shape) for shape in shapes]
+    y, noise = rng.normal(size=(60, 3)), np.array([0.5, 1.0, 2.0])
+    known = NetworkMarginals(parts[0], np.zeros(shapes[1]), parts[2], np.zeros(shapes[3]))
+    errors = gprn.sampling_errors(NetworkMarginals(*map(tf.constant, known)), y, noise, 0)
+    assert errors["missed_by_10"] < 1e-12
+    unsure = NetworkMarginals(parts[0], np.square(parts[1]), parts[2], np.square(parts[3]))
+    errors = gprn.sampling_errors(NetworkMarginals(*map(tf.constant, unsure)), y, noise, 0)
+    assert 5.0 < errors["missed_by_10"] / errors["missed_by_1000"] < 20.0  # √100
+
+
+@pytest.fixture
+def four_targets(monkeypatch):
+    """Three targets without noise, linear in two inputs, and one that is half noise."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(80, 2))
+    noisy = inputs[:, 0] + rng.normal(size=80)
+    targets = np.column_stack([inputs[:, 0], inputs[:, 1], inputs.sum(axis=1), noisy])
+    monkeypatch.setattr(gprn, "load", lambda _: {"X_train": np.hstack([inputs, targets])})
+
+
+@pytest.mark.usefixtures("four_targets")
+def test_several_targets_are_scored_by_their_mean(tmp_path):
+    ridge = gprn.compute(Cell("gprn", "ridge", "toy", 0), tmp_path)
+    assert 0.05 < ridge["smse"] < 0.25
+    assert set(ridge) == {"smse", "seconds"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("four_targets")
+def test_a_network_and_processes_alone_are_scored_alike(tmp_path):
+    alone = gprn.compute(Cell("gprn", "SVGP of each target", "toy", 0), tmp_path)
+    assert 0.05 < alone["smse"] < 0.25
+    network = gprn.compute(Cell("gprn", "GPRN, Q = 2", "toy", 0), tmp_path)
+    assert network["smse"] < 0.4
+    assert {"nlp", "expectation", "missed_by_1000"} <= set(network)
 
 
 @pytest.fixture
