@@ -18,7 +18,7 @@ FEW = 20
 """Training snapshots of each class in the set of few."""
 
 TILE_WINDOW = (64, 64)
-"""Pixels of a side-scan tile that a snapshot shows; the targets are about 25 pixels long."""
+"""Pixels of a side-scan tile that a snapshot shows; the median longer side of a target's box is 42."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,14 @@ def tile_folders(data: Path) -> tuple[Path, Path]:
 
 
 def prepare_tiles(data: Path, seed: int, left_out: str | None, work: Path) -> Path:  # noqa: ARG001 - all sets take it
-    """Target, clutter and bottom, cut from tiles that hold a target; tiles of one minute stay together.
+    """Target, clutter and bottom, cut from tiles that hold a target; tiles of one minute stay together."""
+    images, masks = tiles_with_target(data, work)
+    prepare_sonar(images, work / "prepared", tile_settings(seed), annotations=masks)
+    return work / "prepared"
+
+
+def tiles_with_target(data: Path, work: Path) -> tuple[Path, Path]:
+    """Return a new folder of the tiles that hold a target, and the folder of their masks.
 
     The tiles without a target were JPEG files once, so a network could tell them by their compression; none
     is trained on.
@@ -114,7 +121,12 @@ def prepare_tiles(data: Path, seed: int, left_out: str | None, work: Path) -> Pa
     kept.mkdir(parents=True)
     for mask in masks.iterdir():
         shutil.copyfile(images / mask.name, kept / mask.name)
-    settings = SonarPrepareSettings(
+    return kept, masks
+
+
+def tile_settings(seed: int) -> SonarPrepareSettings:
+    """Return how snapshots are cut: as many of clutter as of targets, and twice as many of bottom."""
+    return SonarPrepareSettings(
         window=TILE_WINDOW,
         background_ratio=2,
         clutter_ratio=1,
@@ -122,8 +134,6 @@ def prepare_tiles(data: Path, seed: int, left_out: str | None, work: Path) -> Pa
         group_pattern=r"_(\d{12})",
         seed=seed,
     )
-    prepare_sonar(kept, work / "prepared", settings, annotations=masks)
-    return work / "prepared"
 
 
 _DEBRIS = (

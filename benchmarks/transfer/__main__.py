@@ -5,8 +5,9 @@
 Parts: `office` (Office-Caltech10, Hoffman's twenty splits), `tissue` (breast and colon, both ways) and
 `speed`. FOLDER holds `office_caltech_surf`, `ucsb_breast_histology` and `glas_colon_histology`. A cell is one
 method on all splits of one problem and one file in OUT/cells; a second call computes only what is missing,
-each problem in a process of its own, in one thread. Methods whose package is not installed (the extra
-`peers`) are left out. The report is of all cells that are done. Times are of the processor.
+each problem in a process of its own, in one thread. `tissue.json` keeps its cells, from which a call in a
+new checkout goes on. Methods whose package is not installed (the extra `peers`) are left out. The report is
+of all cells that are done. Times are of the processor.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def main() -> None:
     if arguments.cells:
         _compute_all([Cell(*values) for values in json.loads(arguments.cells)], arguments.data, arguments.out)
         return
+    _restore(arguments.out / f"{arguments.part}.json", folder)
     part: Any = _cells_module(arguments.part)
     methods = arguments.methods or part.methods()
     cells = [cell for cell in part.cells_of(methods) if not _is_left_out(cell, arguments.problems)]
@@ -60,6 +62,16 @@ def main() -> None:
         report.write(arguments.out, [json.loads(path.read_text(encoding="utf-8")) for path in names])
     if failed:
         raise SystemExit(f"Not in the report, for they failed: {', '.join(failed)}")
+
+
+def _restore(report: Path, folder: Path) -> None:
+    """Write the cells that an earlier report keeps and that have no file, as in a new checkout."""
+    if not report.exists():
+        return
+    for record in json.loads(report.read_text(encoding="utf-8")).get("cells", []):
+        path = folder / Cell(*(record[name] for name in Cell._fields)).file
+        if not path.exists():
+            _write(path, record)
 
 
 def _is_left_out(cell: Cell, problems: list[str] | None) -> bool:
@@ -92,7 +104,11 @@ def _compute_all(cells: list[Cell], data: Path, out: Path) -> None:
 
 def _compute(cell: Cell, data: Path, out: Path) -> None:
     record = {**cell._asdict(), **_cells_module(cell.part).compute(cell, data, out)}
-    with atomic_file(out / "cells" / cell.file) as temporary:
+    _write(out / "cells" / cell.file, record)
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    with atomic_file(path) as temporary:
         temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 

@@ -16,6 +16,9 @@ COMPARED = (
 )
 """Keys of `TISSUE_METHODS`."""
 
+DIGITS = 5
+"""Of the scores that are kept: the report keeps those of all draws."""
+
 TISSUE_METHODS = METHODS | PATIENT_METHODS
 
 
@@ -41,7 +44,8 @@ def compute(cell: Cell, data: Path, out: Path) -> dict[str, Any]:
     splits, groups = [], []
     for seed in range(NUM_SPLITS):
         drawn = _drawn(data, out, direction, kind, int(count), seed)
-        splits.append(tissue_measures(drawn, method.probability(drawn.split, seed)))
+        scores = tissue_measures(drawn, method.probability(drawn.split, seed))
+        splits.append({key: round(value, DIGITS) for key, value in scores.items()})
         groups.append(drawn.num_groups)
     return {"title": method.title, "is_own": method.is_own, "splits": splits, "groups": groups}
 

@@ -195,8 +195,7 @@ def cut_snapshots(
     if source.class_name is not None:
         whole = cut_window(levels, 0, 0, (levels.shape[0], levels.shape[1]))
         return [Snapshot(source.name, source.class_name, whole)]
-    windows = [_around(box, request.surveyed.size, settings) for box in request.surveyed.boxes]
-    windows += _empty_windows(request, levels, settings)
+    windows = snapshot_windows(request, levels, settings)
     counts: dict[str, int] = {}
     snapshots = []
     for window in windows:
@@ -205,6 +204,18 @@ def cut_snapshots(
             Snapshot(f"{source.name}/{window.name}_{number:04d}", window.name, _cut(levels, window))
         )
     return snapshots
+
+
+def snapshot_windows(request: SnapshotRequest, levels: Levels, settings: SonarPrepareSettings) -> list[Box]:
+    """Return where `cut_snapshots` cuts: windows around the objects, and then those without any object.
+
+    Args:
+        request: Request that says what to cut.
+        levels: uint8 or uint16 [height, width], the image.
+        settings: Settings of `prepare`.
+    """
+    windows = [_around(box, request.surveyed.size, settings) for box in request.surveyed.boxes]
+    return windows + _empty_windows(request, levels, settings)
 
 
 def _around(box: Box, image_size: Size, settings: SonarPrepareSettings) -> Box:

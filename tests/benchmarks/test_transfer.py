@@ -7,6 +7,7 @@ import pytest
 from scipy.io import savemat
 
 from benchmarks.transfer import office_cells, speed_report, tissue_cells
+from benchmarks.transfer.__main__ import main as transfer_main
 from benchmarks.transfer.checks import paired, split_means
 from benchmarks.transfer.methods import METHODS, PooledClassifier, measures
 from benchmarks.transfer.office import FILES, FOLDER, Split, load_split, projected
@@ -288,6 +289,22 @@ def test_tissue_checks_are_of_all_points():
     rows = tissue_table(records)
     assert len(rows) == 32
     assert [row["NLL minus ATL's"] for row in rows[-2:]] == ["", "+0.100 (p 8e-06)"]
+    assert [row["patch AUC minus ATL's"] for row in rows[-2:]] == ["", "-5.0 (p 8e-06)"]
+
+
+def test_cells_of_a_report_come_back_where_they_have_no_file(tmp_path, monkeypatch):
+    records = [{"part": "tissue", **record} for record in tissue_records(atl=75.0, ngp_t=70.0, svm=70.0)]
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "tissue.json").write_text(json.dumps({"cells": records}))
+    kept = tmp_path / "cells" / Cell("tissue", "atl", problems()[0]).file
+    kept.write_text(json.dumps({**records[0], "title": "of the file"}))
+    monkeypatch.setattr(
+        "sys.argv", ["", "tissue", "--data", str(tmp_path), "--out", str(tmp_path), "--methods", "atl"]
+    )
+    transfer_main()  # would fail if it had to compute anything: there are no data
+    report = json.loads((tmp_path / "tissue.json").read_text())
+    assert len(report["cells"]) == len(report["rows"]) == len(records)
+    assert [record["title"] for record in report["cells"]].count("of the file") == 1
 
 
 def test_speed_checks_compare_with_their_limits():
