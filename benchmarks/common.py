@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import resource
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,17 @@ def median_and_spread(values: list[float]) -> tuple[float, float]:
     """Median and interquartile range."""
     low, middle, high = np.percentile(values, [25, 50, 75])
     return float(middle), float(high - low)
+
+
+def mean_and_spread(values: Sequence[float], digits: int = 3) -> str:
+    """Return the mean as text, with the standard deviation where there is more than one value.
+
+    Example:
+        >>> mean_and_spread([1.0, 2.0]), mean_and_spread([1.0])
+        ('1.500 ± 0.707', '1.000')
+    """
+    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
 
 
 def write_results(

@@ -3,8 +3,9 @@
     python -m benchmarks.lane_networks --data FOLDER --out out/lane_networks
 
 FOLDER holds `camvid_segnet`. Every network learns walkable surface from the same images, the same number of
-epochs: `EPOCHS` with a linear head, then one more with an HGP of nine experts at the start, as in the thesis.
-A network leaves one file in OUT/runs; a second call computes what is missing.
+epochs: three with a linear head, then one more with an HGP of nine experts at the start, as in the thesis.
+A network leaves one file in OUT/runs; a second call computes what is missing. The table is of all networks
+that were run with this seed and size.
 """
 
 from __future__ import annotations
@@ -78,7 +79,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     (arguments.out / "runs").mkdir(parents=True, exist_ok=True)
-    records = []
     for network in arguments.networks:
         task = {
             "data": str(arguments.data.resolve()),
@@ -99,12 +99,14 @@ def main() -> None:
             record = run_record(task)
             with atomic_file(path) as temporary:
                 temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        records.append(json.loads(path.read_text(encoding="utf-8")))
+        records = [json.loads(file.read_text(encoding="utf-8")) for file in path.parent.glob("*.json")]
+        alike = [one for one in records if (one["seed"], one["size"]) == (arguments.seed, arguments.size)]
+        alike.sort(key=lambda one: list(THESIS).index(one["network"]))
         title = (
             f"Encoder-decoders with an HGP on walkable surface, {EPOCHS} + 1 epochs, seed {arguments.seed}"
         )
-        rows = [row_of(record) for record in records]
-        write_results(arguments.results, title=title, rows=rows, host=host(), cells=records)
+        rows = [row_of(record) for record in alike]
+        write_results(arguments.results, title=title, rows=rows, host=host(), cells=alike)
 
 
 if __name__ == "__main__":

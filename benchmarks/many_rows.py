@@ -3,7 +3,7 @@
     python -m benchmarks.many_rows --out benchmarks/results/many_rows
 
 The rows have 8 columns, as the flights of thesis 3.5.6 have, and a noisy real target. A pipeline of tf.data
-simulates them batch by batch, so that a second epoch would see the same ones, and `HybridModel.fit` trains a
+simulates them batch by batch, the same ones in each epoch, and `HybridModel.fit` trains a
 head on them by Adam without any network. "rows alone" reads the same batches and trains nothing. Each cell is
 a process of its own with one thread. The head is placed before the clock starts; tracing the graph, a few
 seconds, counts. Goes on where an earlier call has stopped.
@@ -122,7 +122,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/many_rows"))
-    parser.add_argument("--millions", type=int, nargs="+", help="only cells of so many million rows")
+    parser.add_argument("--millions", type=int, nargs="+", choices=(1, 3, 10), help="only so many rows")
     parser.add_argument("--cell", nargs=2, metavar=("HEAD", "MILLIONS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:

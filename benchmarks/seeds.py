@@ -47,8 +47,12 @@ PLANS = {
 """Options of `benchmarks.tabular` for each table or figure of the thesis."""
 ELSEWHERE = {
     "figures 3.3 and 3.4": "benchmarks.motorcycle",
-    "tables 5.2 and 5.4": "benchmarks.lane_methods",
-    "chapter 6": "benchmarks.sonar",
+    "figure 3.10, mini-batches of millions of rows": "benchmarks.many_rows",
+    "table 4.5": "benchmarks.densenet_digits",
+    "table 5.2": "benchmarks.lane_networks",
+    "table 5.3": "benchmarks.frozen_heads",
+    "table 5.4": "benchmarks.lane_methods",
+    "chapter 6": "benchmarks.sonar, benchmarks.snapshot_size and benchmarks.sonar_networks",
     "deep feed-forward GPs": "benchmarks.dfgp_accuracy",
     "AutoGP": "benchmarks.autogp",
     "asymmetric transfer": "benchmarks.transfer",

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common import host, write_results
+from benchmarks.common import host, mean_and_spread, write_results
 from benchmarks.sonar.data_sets import tile_settings, tiles_with_target
-from data_prep.errors import Skipped
+from data_prep.errors import InputError, Skipped
 from data_prep.sonar.images import read_sonar
 from data_prep.sonar.levels import normalise_speckle, resize_levels
 from data_prep.sonar.plan import plan_snapshots
@@ -51,7 +51,7 @@ def cut_at(
     for side in sides:
         snapshots = cut_snapshots(centred, settings.model_copy(update={"window": (side, side)}))
         if isinstance(snapshots, Skipped):
-            raise TypeError(snapshots.reason)
+            raise InputError(snapshots.reason)
         by_side.append(snapshots)
     return by_side
 
@@ -117,21 +117,18 @@ def measured(data: Path, seed: int) -> list[dict[str, Any]]:
 
 def table(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each side."""
-
-    def told(side: int, key: str) -> str:
-        values = [cell[key] for cell in cells if cell["side"] == side]
-        return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}"
-
     names = {
         "resized": f"accuracy, resized to {RESIZED} x {RESIZED}",
         "resized_recall": "mean recall, resized",
         "whole": "accuracy, all pixels",
         "whole_recall": "mean recall, all pixels",
     }
-    sides = sorted({cell["side"] for cell in cells})
-    return [
-        {"window": f"{side} x {side}", **{names[key]: told(side, key) for key in names}} for side in sides
-    ]
+    rows = []
+    for side in sorted({cell["side"] for cell in cells}):
+        own = [cell for cell in cells if cell["side"] == side]
+        means = {title: mean_and_spread([cell[key] for cell in own]) for key, title in names.items()}
+        rows.append({"window": f"{side} x {side}", **means})
+    return rows
 
 
 def main() -> None:

@@ -2,11 +2,11 @@
 
     python -m benchmarks.sonar_networks --data FOLDER --out benchmarks/results/sonar_networks
 
-FOLDER holds `marine_debris_fls`. The snapshots are those of the set "debris, few" of `benchmarks.sonar`, 20 a
-class to train and select on. The widths are half of those of FE1 and FE2, and nothing is augmented. Each
-network is trained with a linear head, for 35 epochs. For each seed the network is chosen that has the
+FOLDER holds `marine_debris_fls`. The snapshots are those of the set "debris, few" of `benchmarks.sonar`, with
+20 per class to train and select on. The widths are half of those of FE1 and FE2, and nothing is augmented.
+Each network is trained with a linear head, for 35 epochs. For each seed the network is chosen that has the
 lowest NLL on the selection snapshots, and its scores on the test half stand in the last row beside those of
-every network. Files that follow each other are never on two sides. Goes on where an earlier call has stopped.
+every network. Consecutive files stay in the same part. Goes on where an earlier call has stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common import host, write_results
+from benchmarks.common import host, mean_and_spread, write_results
 from benchmarks.sonar.data_sets import SETS
 from data_prep.splits.divide import manifest_splits
 from gpmodels import HybridModel, LinearHead
@@ -36,20 +36,20 @@ Part = tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]
 
 WIDTHS = (16, 32, 32)
 CONVOLUTIONS, KERNELS = (2, 3, 4, 5, 6), (3, 5)
-FE1_SHAPE = (3, 3)
-"""Convolutions and kernel of FE1."""
+SHAPES = {(3, 3): ", the shape of FE1", (6, 3): ", the shape of FE2"}
+"""What the table adds to convolutions and kernel."""
 
 SCORES = {"selection_nll": "selection NLL", "test_accuracy": "accuracy", "test_nll": "NLL"}
 
 BATCH, EPOCHS, RATE = 25, 35, 1e-3
-TITLE = "Networks for sonar snapshots, 20 a class: mean ± standard deviation over seeds"
+TITLE = "Networks for sonar snapshots, 20 per class: mean ± standard deviation over seeds"
 
 
 def network(convolutions: int, kernel: int) -> keras.Sequential:
     """Return three stages of convolutions and 2 x 2 max-pooling, or as many as there are convolutions.
 
     Args:
-        convolutions: Convolutions of all stages; later stages have more where they cannot have as many.
+        convolutions: Convolutions of all stages together; the later stages get the remainder.
         kernel: Side of their kernels in pixels.
     """
     stages = min(len(WIDTHS), convolutions)
@@ -115,7 +115,7 @@ def table(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for shape in shapes:
         own = [cell for cell in cells if (cell["convolutions"], cell["kernel"]) == shape]
-        name = f"{shape[0]} of {shape[1]} x {shape[1]}" + (", as FE1" if shape == FE1_SHAPE else "")
+        name = f"{shape[0]} of {shape[1]} x {shape[1]}" + SHAPES.get(shape, "")
         rows.append({"convolutions": name, "parameters": own[0]["parameters"], **_scores(own)})
     picked = chosen(cells)
     return [*rows, {"convolutions": "chosen on selection snapshots", "parameters": "", **_scores(picked)}]
@@ -130,12 +130,7 @@ def chosen(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _scores(cells: list[dict[str, Any]]) -> dict[str, str]:
-    scores = {}
-    for key, name in SCORES.items():
-        values = [cell[key] for cell in cells]
-        spread = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-        scores[name] = f"{np.mean(values):.3f}{spread}"
-    return scores
+    return {name: mean_and_spread([cell[key] for cell in cells]) for key, name in SCORES.items()}
 
 
 def main() -> None:

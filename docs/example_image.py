@@ -4,8 +4,8 @@
     python docs/example_image.py demo
 
 One of the demo's unseen scenes as it is, and once more with an obstacle on the lane, each as input, truth,
-probability of lane, uncertainty, and the prediction with unfamiliar regions hatched. Of one scene in ten
-with an obstacle more is hatched than of this one.
+probability of lane, uncertainty, and the prediction with unfamiliar regions hatched. In one scene out of ten
+with an obstacle a larger area is hatched than in this one.
 
     python docs/example_image.py demo --beside FOLDER
 
@@ -91,10 +91,12 @@ def _enlarged(picture: Picture) -> Picture:
 
 
 def main() -> None:
-    """Write the picture."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("demo", type=Path)
-    parser.add_argument("--beside", type=Path)
+    """Write one of the two pictures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("demo", type=Path, help="folder that `gpimaging demo` wrote")
+    parser.add_argument("--beside", type=Path, help="folder of another network's predictions")
     arguments = parser.parse_args()
     demo, beside = arguments.demo, arguments.beside
     predictions = demo / "predictions"

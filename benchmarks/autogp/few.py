@@ -25,7 +25,7 @@ def compute(cell: Cell, data: Path) -> dict[str, Any]:
         "seconds": time.process_time() - started,
         **classification_measures(problem.test_y, model.predict_proba(problem.test_x)),
     }
-    # Several components leave out by a single one that is solved for it: not what is judged here.
+    # With several components `leave_one_out` judges another model, which has one.
     if cell.method not in MACHINES and not components:
         record["left_out_nll"] = float(-model.leave_one_out(problem.x, problem.y).mean())
     return record

@@ -1,4 +1,4 @@
-"""Several targets: a regression network beside a GP of each target and ridge; how far sampling misses."""
+"""Several targets: a regression network beside a GP of each target and ridge, and the error of sampling."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.autogp.plan import SAMPLES
 from benchmarks.autogp.problems import FloatArray
 from benchmarks.cell_runner import Cell
 from benchmarks.latent_variables.oil_flow import load
@@ -22,8 +23,6 @@ from gpmodels import SVGPRegressor
 
 TARGETS = 4
 """Columns of oil flow, the last ones, which the others predict."""
-
-SAMPLES = (10, 100, 1000)
 
 
 def compute(cell: Cell, data: Path) -> dict[str, Any]:

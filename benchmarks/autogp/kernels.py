@@ -12,7 +12,7 @@ from benchmarks.cell_runner import Cell
 from benchmarks.tabular.measures import classification_measures
 
 OF_SVM = "SVM, "
-"""What the names of the SVM's kernels begin with; without it they are of the SVGP."""
+"""Prefix of the kernels that an SVM uses; without it an SVGP does."""
 
 
 def compute(cell: Cell, data: Path) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def compute(cell: Cell, data: Path) -> dict[str, Any]:
         learning_rate=LEARNING_RATE,
         dtype="float32",
     )
-    times: list[tuple[int, float]] = []
+    times = [(0, 0.0)]
     started = time.process_time()
     model.fit(
         problem.x,

@@ -31,7 +31,7 @@ def classifier(method: str, seed: int, **settings: Any) -> Any:
     Args:
         method: Name in the tables.
         seed: Of what is drawn.
-        **settings: Of a Gaussian process, or the kernel of an SVM that has one of ours.
+        **settings: Of a Gaussian process, or `kernel` and `kernel_depth` of the arc-cosine SVM.
     """
     common = {"random_state": seed, **settings}
     if method == "SVGP":

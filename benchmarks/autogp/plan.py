@@ -12,7 +12,7 @@ OBJECTIVES = ("elbo", "loo", "loo_paper")
 MNIST_STEPS, MNIST_NUM_INDUCING = 6000, 200
 MNIST_KERNELS = ("shared kernel", "kernel for each class")
 FEWER_STEPS = "500 steps"
-"""Of MNIST with a kernel for each class, of which one step takes as long as three and a half others."""
+"""For MNIST with a kernel for each class: one of its steps takes as long as 3.5 others."""
 
 FEW_PROBLEMS = ("MNIST 200", "MNIST 1000", "ctg 500", "pendigits 500", "debris 500")
 MORE_ROWS = "pendigits 5000"  # where leaving out begins to tell
@@ -34,7 +34,10 @@ SVM_KERNELS = (
     *(f"SVM, arc_cosine1 depth {depth}" for depth in (1, 3)),
     *(f"SVM, arc_cosine0 depth {depth}" for depth in (1, 3, 6)),
 )
-"""Depth 6 of degree 0 is that of the SVM which the paper quotes."""
+"""The SVM that the paper quotes has degree 0 and depth 6."""
+
+SAMPLES = (10, 100, 1000)
+"""Numbers of draws by which a regression network's expected log density is estimated."""
 
 LABEL_METHODS = ("cleanlab", "SVGP", "AutoGP loo", "SVGP, cross-validated", "AutoGP loo, all rows")
 

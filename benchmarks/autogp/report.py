@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.autogp.plan import fit_size
+from benchmarks.autogp.plan import SAMPLES, fit_size
 from benchmarks.cell_runner import Record
 
 PAPER = {"loo": "1.71 %, .063 (M = 200, leave-one-out)", "elbo": "about 3.0 %, .11", "loo_paper": ""}
@@ -90,7 +90,7 @@ def _networks(records: list[Record]) -> list[dict[str, Any]]:
             "standardised squared error": "smse",
             "NLP": "nlp",
             "expected log density, nats a row": "expectation",
-            **{f"RMS error of {count} draws": f"missed_by_{count}" for count in (10, 100, 1000)},
+            **{f"RMS error of {count} draws": f"missed_by_{count}" for count in SAMPLES},
         }
         for title, name in names.items():
             values = [record[name] for record in own if name in record]

@@ -65,13 +65,15 @@ def main() -> None:
 
 
 def _restore(report: Path, folder: Path) -> None:
-    """Write the cells that an earlier report keeps and that have no file, as in a new checkout."""
+    """Write the records that an earlier report keeps and that have no file, as in a new checkout."""
     if not report.exists():
         return
     for record in json.loads(report.read_text(encoding="utf-8")).get("cells", []):
-        path = folder / Cell(*(record[name] for name in Cell._fields)).file
-        if not path.exists():
-            _write(path, record)
+        file = Cell(*(record[name] for name in Cell._fields)).file
+        if Path(file).name != file:
+            raise SystemExit(f"{report}: {file!r} is no name of a file in {folder}.")
+        if not (folder / file).exists():
+            _write(folder / file, record)
 
 
 def _is_left_out(cell: Cell, problems: list[str] | None) -> bool:

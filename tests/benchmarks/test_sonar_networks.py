@@ -42,4 +42,4 @@ def test_the_choice_sees_selection_snapshots_alone():
     assert [one["convolutions"] for one in chosen(cells)] == [2, 3]
     rows = table(cells)
     assert [row["NLL"] for row in rows] == ["1.000 ± 0.000", "0.500 ± 0.000", "0.750 ± 0.354"]
-    assert rows[1]["convolutions"] == "3 of 3 x 3, as FE1"
+    assert rows[1]["convolutions"] == "3 of 3 x 3, the shape of FE1"
