@@ -18,6 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import argparse
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,12 @@ def scores_of(data: Path, work: Path, count: int, seed: int) -> dict[str, dict[s
 
     Args:
         data: MNIST's file.
-        work: Gets the images, the prepared data, the run and its evaluation.
+        work: Gets the images, the prepared data and the run.
         count: Digits to train on, and to judge by.
         seed: Of the digits and of the training.
     """
     listed = write_digits(data, work, count, seed)
-    prepared, run, evaluation = work / "prepared", work / "run", work / "evaluation"
+    prepared, run = work / "prepared", work / "run"
     steps = gpimaging.classify
     if not prepared.exists():
         # Digits of one class look alike, and some like mirrored ones: none is a duplicate.
@@ -96,8 +97,10 @@ def scores_of(data: Path, work: Path, count: int, seed: int) -> dict[str, dict[s
             quiet=True,
         )
     steps.train(data=prepared, out=run, seed=seed, resume=run.exists(), quiet=True, **SETTINGS)
-    steps.evaluate(data=prepared, model=run, out=evaluation, overwrite=evaluation.exists(), quiet=True)
-    metrics = json.loads((evaluation / METRICS).read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        evaluation = Path(folder) / "evaluation"
+        steps.evaluate(data=prepared, model=run, out=evaluation, quiet=True)
+        metrics = json.loads((evaluation / METRICS).read_text(encoding="utf-8"))
     return {name: method["scores"] for name, method in metrics["methods"].items()}
 
 
