@@ -1,9 +1,12 @@
-"""Digits as folders of classes, and the table of heads of DenseNet-40."""
+"""Digits as folders of classes, the table of heads of DenseNet-40, and calls that were interrupted."""
+
+import json
 
 import cv2
 import numpy as np
 
-from benchmarks.densenet_digits import table, write_digits
+from benchmarks import densenet_digits
+from benchmarks.densenet_digits import scores_of, table, write_digits
 
 
 def test_digits_become_folders_of_classes_and_only_the_test_part_judges(tmp_path):
@@ -31,3 +34,34 @@ def test_a_row_is_the_mean_over_seeds_with_the_thesis_beside_it():
     assert row["error, %"] == "7.00"
     assert row["seeds"] == 2
     assert row["thesis, CIFAR-10: error, %"].startswith("7.00 (300 epochs)")
+
+
+def test_a_call_that_was_interrupted_is_resumed(tmp_path, monkeypatch):
+    file = tmp_path / "mnist.npz"
+    images, labels = np.zeros((4, 28, 28), np.uint8), np.arange(4, dtype=np.uint8)
+    np.savez(file, x_train=images, y_train=labels, x_test=images, y_test=labels)
+    steps = Steps()
+    monkeypatch.setattr(densenet_digits.gpimaging, "classify", steps)
+    for _ in range(2):
+        assert scores_of(file, tmp_path / "work", 2, seed=0) == {"Linear": {"nll": 0.5}}
+    assert steps.calls == [("prepare", None), ("train", False), ("train", True)]
+
+
+class Steps:
+    """The steps of `classify`, which refuse a folder that exists, as the real ones do."""
+
+    def __init__(self):
+        self.calls = []
+
+    def prepare(self, *, out, **_):
+        out.mkdir()
+        self.calls.append(("prepare", None))
+
+    def train(self, *, out, resume, **_):
+        out.mkdir(exist_ok=resume)
+        self.calls.append(("train", resume))
+
+    def evaluate(self, *, out, **_):
+        out.mkdir()
+        metrics = {"methods": {"Linear": {"scores": {"nll": 0.5}}}}
+        (out / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")

@@ -7,6 +7,7 @@ import pytest
 from scipy.io import savemat
 
 from benchmarks.transfer import office_cells, speed_report, tissue_cells
+from benchmarks.transfer.__main__ import _restore as restore
 from benchmarks.transfer.__main__ import main as transfer_main
 from benchmarks.transfer.checks import paired, split_means
 from benchmarks.transfer.methods import METHODS, PooledClassifier, measures
@@ -316,3 +317,16 @@ def test_speed_checks_compare_with_their_limits():
     many = {"method": "many_rows", "rows": 20_030, "fit_wall_seconds": 70.0, "fit_seconds": 60.0,
             "peak_mib": 900.0, "peak_mib_before_fit": 400.0}  # fmt: skip
     assert [check.is_met for check in speed_report.checks(many)] == [False, True]
+
+
+def test_records_of_a_report_are_restored_into_their_folder_alone(tmp_path):
+    cell = {"part": "tissue", "method": "svm", "problem": "breast-colon patches 5", "splits": [1.0]}
+    report, folder = tmp_path / "tissue.json", tmp_path / "cells"
+    folder.mkdir()
+    report.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+    restore(report, folder)
+    (restored,) = folder.iterdir()
+    assert json.loads(restored.read_text(encoding="utf-8")) == cell
+    report.write_text(json.dumps({"cells": [{**cell, "part": "../tissue"}]}), encoding="utf-8")
+    with pytest.raises(SystemExit, match="no name of a file"):
+        restore(report, folder)
