@@ -25,7 +25,7 @@ TITLES = {
     "processor_seconds": "processor seconds",
     "peak_memory": "peak MiB",
 }
-_COLOURS = mpl.color_sequences["tab20"]
+_COLOURS = (*mpl.color_sequences["tab20"], *mpl.color_sequences["tab20b"])
 
 
 def _colour(method: str) -> Any:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.tabular.methods import METHODS
 from benchmarks.tabular.plan import DatasetFacts, plan_cells
+from benchmarks.tabular.plots import _colour
 from benchmarks.tabular.report import write_report
 from benchmarks.tabular.runner import CELLS, record_path
 
@@ -94,3 +96,7 @@ def test_experts_that_are_left_stand_beside_those_at_the_start(report):
     table = rows(report, "Experts at the start")
     found = [(row["method"], row["num_experts"], row["experts left"]) for row in table]
     assert found == [("HGP", 3, "2"), ("HGP", 6, "5"), ("SVGP", 0, ""), ("GPflow SVGP", 0, "")]
+
+
+def test_every_method_has_a_colour_of_its_own():
+    assert len({_colour(method) for method in METHODS}) == len(METHODS)
