@@ -61,7 +61,7 @@ def row_of(record: dict[str, Any]) -> dict[str, Any]:
                 ("auroc_predictive_entropy", "AUROC of errors"),
             )
         },
-        "minutes of training": f"{record['training_seconds'] / 60.0:.1f}",
+        "minutes of training": f"{sum(record['training_seconds'].values()) / 60.0:.1f}",
         "thesis: accuracy, F-measure in %": ", ".join(f"{one:.2f}" for one in THESIS[record["network"]]),
     }
 

@@ -27,7 +27,7 @@ def test_a_row_has_the_scores_with_temperature_and_the_thesis_beside():
     record = {
         "network": "C2K3",
         "size": [32, 48],
-        "training_seconds": 90.0,
+        "training_seconds": {"pretraining": 60.0, "hgp": 30.0},
         "methods": {"HGP": dict.fromkeys(scores, 0.0), "HGP + temperature": scores},
     }
     row = row_of(record)
