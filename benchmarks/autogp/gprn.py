@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,25 +37,32 @@ def compute(cell: Cell, data: Path) -> dict[str, Any]:
         model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-4, 4, 17))).fit(x, y)
         error = np.square(test_y - model.predict(test_x)).mean(axis=0) / test_y.var(axis=0)
         return {"smse": float(error.mean()), "seconds": time.process_time() - started}
-    sampling = {}
     if cell.method == "SVGP of each target":
         alone = [SVGPRegressor(random_state=cell.seed).fit(x, target) for target in y.T]
         moments = [one.predict(test_x, return_std=True) for one in alone]
-        seconds = time.process_time() - started
-    else:
-        network = GPRNRegressor(int(cell.method.rpartition(" ")[2]), random_state=cell.seed).fit(x, y)
-        moments = list(zip(*(part.T for part in network.predict(test_x, return_std=True)), strict=True))
-        seconds = time.process_time() - started
-        posterior = cast("NetworkPosterior", network.posterior_)
-        marginals = posterior.marginals(network.input_scaler_.transform(x))
-        targets = network.target_scaler_.transform(y)
-        sampling = sampling_errors(marginals, targets, posterior.noise_variance, cell.seed)
+        return {"seconds": time.process_time() - started, **_mean_scores(y, test_y, moments)}
+    network = GPRNRegressor(int(cell.method.rpartition(" ")[2]), random_state=cell.seed).fit(x, y)
+    mean, deviation = network.predict(test_x, return_std=True)
+    seconds = time.process_time() - started
+    posterior = cast("NetworkPosterior", network.posterior_)
+    marginals = posterior.marginals(network.input_scaler_.transform(x))
+    targets = network.target_scaler_.transform(y)
+    return {
+        "seconds": seconds,
+        **_mean_scores(y, test_y, zip(mean.T, deviation.T, strict=True)),
+        **sampling_errors(marginals, targets, posterior.noise_variance, cell.seed),
+    }
+
+
+def _mean_scores(
+    y: FloatArray, test_y: FloatArray, moments: Iterable[tuple[FloatArray, FloatArray]]
+) -> dict[str, float]:
+    """Return the means over targets of scores; `moments` are each target's means and deviations."""
     measured = [
         regression_measures(theirs, mean, np.square(deviation), own)
         for theirs, own, (mean, deviation) in zip(test_y.T, y.T, moments, strict=True)
     ]
-    means = {name: float(np.mean([one[name] for one in measured])) for name in ("smse", "nlp")}
-    return {**means, "seconds": seconds, **sampling}
+    return {name: float(np.mean([one[name] for one in measured])) for name in ("smse", "nlp")}
 
 
 def sampling_errors(

@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.autogp.plan import SAMPLES, fit_size
 from benchmarks.cell_runner import Record
+from benchmarks.common import mean_and_spread
 
 PAPER = {"loo": "1.71 %, .063 (M = 200, leave-one-out)", "elbo": "about 3.0 %, .11", "loo_paper": ""}
 """Error and NLL on MNIST in the paper's figures 3 and 5; its leave-one-out is the term of (16)."""
@@ -58,12 +59,12 @@ def _by_problem(records: list[Record]) -> list[dict[str, Any]]:
     rows = []
     for problem, method, own in _groups(records):
         row: dict[str, Any] = {"problem": problem, "method": method, "seeds": len(own)}
-        row["error, %"] = _mean([record["error"] for record in own], 2)
-        row["NLL"] = _mean([record["nlp"] for record in own], 3)
-        row["ECE"] = _mean([record["ece"] for record in own], 3)
+        row["error, %"] = mean_and_spread([record["error"] for record in own], 2)
+        row["NLL"] = mean_and_spread([record["nlp"] for record in own], 3)
+        row["ECE"] = mean_and_spread([record["ece"] for record in own], 3)
         left_out = [record["left_out_nll"] for record in own if "left_out_nll" in record]
         if any("left_out_nll" in record for record in records):
-            row["NLL by leaving out"] = _mean(left_out, 3) if left_out else ""
+            row["NLL by leaving out"] = mean_and_spread(left_out, 3) if left_out else ""
         row["processor seconds"] = f"{np.mean([record['seconds'] for record in own]):.0f}"
         rows.append(row)
     return rows
@@ -75,7 +76,7 @@ def _labels(records: list[Record]) -> list[dict[str, Any]]:
             "problem": problem,
             "method": method,
             "seeds": len(own),
-            "precision of the first 2 %": _mean([record["precision"] for record in own], 3),
+            "precision of the first 2 %": mean_and_spread([record["precision"] for record in own], 3),
             "processor seconds": f"{np.mean([record['seconds'] for record in own]):.0f}",
         }
         for problem, method, own in _groups(records)
@@ -94,7 +95,7 @@ def _networks(records: list[Record]) -> list[dict[str, Any]]:
         }
         for title, name in names.items():
             values = [record[name] for record in own if name in record]
-            row[title] = _mean(values, 3) if values else ""
+            row[title] = mean_and_spread(values, 3) if values else ""
         row["processor seconds"] = f"{np.mean([record['seconds'] for record in own]):.1f}"
         rows.append(row)
     return rows
@@ -133,8 +134,3 @@ def _groups(records: list[Record]) -> list[tuple[str, str, list[Record]]]:
         (setting, method, [r for r in records if (r["setting"], r["method"]) == (setting, method)])
         for setting, method in sorted(keys, key=lambda key: settings.index(key[0]))
     ]
-
-
-def _mean(values: list[float], digits: int) -> str:
-    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}"

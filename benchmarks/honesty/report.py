@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
+from benchmarks.common import mean_and_spread
 from data_prep.files.atomic import atomic_file
 
 Record = Mapping[str, Any]
@@ -225,8 +226,7 @@ def spread(values: Sequence[float], digits: int = 3) -> str:
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
         return "-"
-    deviation = f" ± {np.std(known, ddof=1):.{digits}f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.{digits}f}{deviation}"
+    return mean_and_spread(known, digits)
 
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -319,14 +319,9 @@ def test_speed_checks_compare_with_their_limits():
     assert [check.is_met for check in speed_report.checks(many)] == [False, True]
 
 
-def test_records_of_a_report_are_restored_into_their_folder_alone(tmp_path):
-    cell = {"part": "tissue", "method": "svm", "problem": "breast-colon patches 5", "splits": [1.0]}
-    report, folder = tmp_path / "tissue.json", tmp_path / "cells"
-    folder.mkdir()
+def test_a_record_whose_name_leaves_the_folder_is_refused(tmp_path):
+    cell = {"part": "../tissue", "method": "svm", "problem": "breast-colon patches 5", "splits": [1.0]}
+    report = tmp_path / "tissue.json"
     report.write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
-    restore(report, folder)
-    (restored,) = folder.iterdir()
-    assert json.loads(restored.read_text(encoding="utf-8")) == cell
-    report.write_text(json.dumps({"cells": [{**cell, "part": "../tissue"}]}), encoding="utf-8")
     with pytest.raises(SystemExit, match="no name of a file"):
-        restore(report, folder)
+        restore(report, tmp_path / "cells")
