@@ -51,7 +51,7 @@ def write_digits(file: Path, folder: Path, count: int, seed: int) -> Path:
     Args:
         file: MNIST as one `.npz` file of `x_train`, `y_train`, `x_test`, `y_test`.
         folder: Gets `images/CLASS/PART_NUMBER.png` and the list of those that judge, `test.txt`.
-        count: Digits of each part.
+        count: Number of digits that are drawn from each part.
         seed: Of the draw.
 
     Returns:
@@ -80,7 +80,7 @@ def scores_of(data: Path, work: Path, count: int, seed: int) -> dict[str, dict[s
     Args:
         data: MNIST's file.
         work: Gets the images, the prepared data and the run.
-        count: Digits to train on, and to judge by.
+        count: Number of training digits, and of test digits.
         seed: Of the digits and of the training.
     """
     listed = write_digits(data, work, count, seed)
@@ -131,7 +131,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="mnist.npz")
     parser.add_argument("--work", type=Path, required=True, help="folder for images and runs")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/densenet_digits"))
-    parser.add_argument("--digits", type=int, default=3000, help="to train on, and to judge by")
+    parser.add_argument(
+        "--digits", type=int, default=3000, help="number of training digits, and of test digits"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     arguments = parser.parse_args()
     path = arguments.out.with_suffix(".json")

@@ -1,4 +1,4 @@
-"""Windows of all sides have the same centres, and a neighbour is never of the own group."""
+"""Windows of all sizes have the same centres, and a snapshot and its neighbour have different groups."""
 
 from pathlib import Path
 
@@ -39,9 +39,9 @@ def test_vectors_forget_the_gain() -> None:
 def test_neighbours_are_of_other_groups() -> None:
     vectors = np.array([[1.0, 0.0], [0.96, 0.28], [0.0, 1.0], [0.28, 0.96], [0.8, 0.6], [0.6, 0.8]])
     label = np.array(["a", "a", "b", "b", "b", "a"])
-    # Each one's nearest is of its class but for the last two, which are each other's.
+    # The nearest neighbour has the same class, except for the last two vectors, which are a pair.
     assert nearest_scores(vectors, label, np.arange(6)) == (4 / 6, (2 / 3 + 2 / 3) / 2)
-    # Without neighbours of the own group nobody is right.
+    # With these groups every nearest neighbour in another group has the other class.
     assert nearest_scores(vectors, label, np.array([0, 0, 1, 1, 2, 3])) == (0.0, 0.0)
 
 
