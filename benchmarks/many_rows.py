@@ -3,10 +3,10 @@
     python -m benchmarks.many_rows --out benchmarks/results/many_rows
 
 The rows have 8 columns, as the flights of thesis 3.5.6 have, and a noisy real target. A pipeline of tf.data
-simulates them batch by batch, the same rows in each epoch, and `HybridModel.fit` trains a head on them by Adam
-without any network. "rows alone" reads the same batches and trains nothing. Each cell is a process of its own
-with one thread. The clock starts after the head has been placed, so it includes tracing the graph, which takes
-a few seconds. Goes on where an earlier call has stopped.
+simulates them batch by batch, the same rows in each epoch, and `HybridModel.fit` trains a head on them by
+Adam without any network. "rows alone" reads the same batches and trains nothing. Each cell is a process of
+its own with one thread. The clock starts after the head has been placed, so it includes tracing the graph,
+which takes a few seconds. Goes on where an earlier call has stopped.
 """
 
 from __future__ import annotations
